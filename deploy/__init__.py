@@ -1,0 +1,1 @@
+"""How the platform is started: `local` on one machine."""

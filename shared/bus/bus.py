@@ -1,0 +1,85 @@
+"""The facade that services hold: one connection of one NATS user, and what may be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from shared.bus.connection import BusOptions, connect
+from shared.bus.errors import BusUnavailableError
+from shared.bus.follow import CaughtUp, Follower
+from shared.bus.history import History
+from shared.bus.publish import Claim, Fence, Publisher, Transition, Write
+from shared.bus.streams import JOBS
+from shared.events import Event, subject_of
+from shared.jobs import Job, Recorded
+
+JOB_SUBJECTS = ("tm.job.>",)
+
+
+class Bus:
+    """Typed access to JetStream for one service."""
+
+    def __init__(self, client: Client, options: BusOptions, *, patience_s: float = 30.0) -> None:
+        self.client: Client = client
+        self.options = options
+        self.js: JetStreamContext = client.jetstream()
+        self.history = History(client, self.js)
+        self._publisher = Publisher(client, self.history, patience_s=patience_s)
+
+    @classmethod
+    async def connect(cls, options: BusOptions, *, patience_s: float = 30.0) -> Bus:
+        """Connect as the user of the options; raises BusUnavailableError."""
+        return cls(await connect(options), options, patience_s=patience_s)
+
+    async def append(self, event: Event, *, expected: int, fence: Fence | None = None) -> int:
+        """Commit one transition; gives its sequence. Raises ConcurrentWriteError, FencedError, BusUnavailableError."""
+        transition = Transition(event, expected)
+        return await self._publisher.write([fence, transition] if fence else [transition])
+
+    async def append_batch(self, writes: Sequence[Write]) -> int:
+        """Commit all writes or none; gives the sequence of the last. Raises as `append` does.
+
+        Put a `Fence` and a `Claim` before the transitions, so that the sequence given is the last transition's.
+        """
+        return await self._publisher.write(writes)
+
+    async def observe(self, event: Event, *, subject: str | None = None) -> int:
+        """Publish an observation; gives its sequence."""
+        return await self._publisher.observe(event, subject or subject_of(event))
+
+    async def elect(self, event: Event, *, expected: int) -> int:
+        """Begin a new epoch of leadership; gives it. Raises FencedError where somebody else began one."""
+        return await self._publisher.elect(event, expected)
+
+    async def load_job(self, job: str) -> Job | None:
+        """The job, folded from its events."""
+        return await self.history.job(job)
+
+    def follow(
+        self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS
+    ) -> AsyncIterator[Recorded | CaughtUp]:
+        """Every event behind a sequence, for ever; `CaughtUp` once in between."""
+        return Follower(self.client, self.js, stream, list(subjects), after).messages()
+
+    async def stream_identity(self, stream: str = JOBS) -> tuple[str, int]:
+        """When the stream was made and its last sequence: a read model of another stream must be rebuilt."""
+        info = await self.js.stream_info(stream)
+        return str(info.created), info.state.last_seq
+
+    async def check(self) -> None:
+        """Raise BusUnavailableError where JetStream does not answer."""
+        try:
+            await self.js.account_info()
+        except Exception as error:
+            raise BusUnavailableError(f"JetStream does not answer: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        """Send what is pending and disconnect."""
+        if not self.client.is_closed:
+            await self.client.drain() if self.client.is_connected else await self.client.close()
+
+
+__all__ = ["Bus", "Claim", "Fence", "Transition"]

@@ -1,0 +1,65 @@
+"""Connecting to NATS: endless reconnects, errors logged, one inbox prefix a user so that permissions can be narrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import nats
+import structlog
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from shared.bus.errors import BusUnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class BusOptions:
+    """Where NATS is and who connects; `user` also names the inbox (`_INBOX_<user>`)."""
+
+    url: str
+    user: str
+    password: str = field(repr=False)
+    name: str = ""
+    connect_timeout_s: float = 5.0
+
+    @property
+    def inbox_prefix(self) -> str:
+        """Prefix of the subjects that replies come on."""
+        return f"_INBOX_{self.user}"
+
+
+_RECONNECT_WAIT_S: Final = 0.25
+
+
+async def connect(options: BusOptions) -> Client:
+    """Connected client; raises BusUnavailableError where no server answers or it refuses the user."""
+    log = structlog.get_logger(user=options.user)
+
+    async def on_error(error: Exception) -> None:
+        log.warning("nats_error", error=str(error) or type(error).__name__)
+
+    async def on_disconnect() -> None:
+        log.warning("nats_disconnected")
+
+    async def on_reconnect() -> None:
+        log.info("nats_reconnected")
+
+    try:
+        return await nats.connect(
+            options.url,
+            user=options.user,
+            password=options.password,
+            name=options.name or options.user,
+            inbox_prefix=options.inbox_prefix,
+            error_cb=on_error,
+            disconnected_cb=on_disconnect,
+            reconnected_cb=on_reconnect,
+            connect_timeout=max(1, int(options.connect_timeout_s)),
+            reconnect_time_wait=_RECONNECT_WAIT_S,
+            max_reconnect_attempts=-1,
+            ping_interval=20,
+            allow_reconnect=True,
+        )
+    except (NatsError, OSError) as error:
+        raise BusUnavailableError(f"no NATS at {options.url} for user {options.user}: {error}") from error

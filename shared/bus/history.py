@@ -1,0 +1,124 @@
+"""Reading what the streams hold of one subject: all events of a job, the last state event, the epoch.
+
+All events of a subject come from one batched direct read (ADR-31 of NATS): a request with `next_by_subj` is answered by
+a message an event and a closing status, which is several times quicker than making a consumer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js import JetStreamContext
+from nats.js.errors import NotFoundError
+
+from shared.bus.errors import BusError, BusUnavailableError
+from shared.bus.streams import EPOCH_SUBJECT, JOBS
+from shared.events import EventError, decode
+from shared.jobs import IllegalTransitionError, Job, Recorded, fold
+
+_BATCH: Final = 1000
+_TIMEOUT_S: Final = 5.0
+_NOT_FOUND: Final = "404"
+_END_OF_BATCH: Final = "204"
+
+
+class History:
+    """Point reads of the streams."""
+
+    def __init__(self, client: Client, js: JetStreamContext) -> None:
+        self._client = client
+        self._js = js
+        self._log = structlog.get_logger()
+
+    async def job_events(self, job: str) -> list[Recorded]:
+        """All events of a job, in stream order; what is no event is logged and left out."""
+        recorded = []
+        for message in await self._subject_messages(JOBS, f"tm.job.{job}.>"):
+            try:
+                recorded.append(recorded_of(message))
+            except EventError as error:
+                self._log.error("event_unreadable", job=job, error=error.message)
+        return recorded
+
+    async def job(self, job: str) -> Job | None:
+        """The job as its events tell it, None where there are none."""
+        folded: Job | None = None
+        for recorded in await self.job_events(job):
+            try:
+                folded = fold(folded, recorded)
+            except IllegalTransitionError as error:
+                self._log.error("event_not_allowed", job=job, error=error.message)
+        return folded
+
+    async def last_state(self, job: str) -> Recorded | None:
+        """The job's last state event."""
+        found = await self._last(f"tm.job.{job}.state.>")
+        return Recorded(found[0], found[1], decode(found[2])) if found else None
+
+    async def last_sequence(self, subject: str) -> int:
+        """Sequence of the last message on a subject of JOBS, 0 where there is none."""
+        found = await self._last(subject)
+        return found[0] if found else 0
+
+    async def last_event(self, subject: str) -> Recorded | None:
+        """The last event on a subject of JOBS."""
+        found = await self._last(subject)
+        return Recorded(found[0], found[1], decode(found[2])) if found else None
+
+    async def epoch(self) -> int:
+        """The present leadership epoch, 0 before the first."""
+        return await self.last_sequence(EPOCH_SUBJECT)
+
+    async def _last(self, subject: str) -> tuple[int, str, bytes] | None:
+        try:
+            message = await self._js.get_last_msg(JOBS, subject)
+        except NotFoundError:
+            return None
+        except (NatsTimeoutError, OSError) as error:
+            raise BusUnavailableError(f"JetStream did not answer for {subject}") from error
+        return message.seq or 0, message.subject or subject, message.data or b""
+
+    async def _subject_messages(self, stream: str, subject: str) -> list[Msg]:
+        messages: list[Msg] = []
+        next_sequence = 1
+        while True:
+            page, pending = await self._page(stream, subject, next_sequence)
+            messages += page
+            if not pending or not page:
+                return messages
+            next_sequence = sequence_of(page[-1]) + 1
+
+    async def _page(self, stream: str, subject: str, from_sequence: int) -> tuple[list[Msg], int]:
+        inbox = self._client.new_inbox()
+        replies = await self._client.subscribe(inbox)
+        try:
+            request = {"batch": _BATCH, "seq": from_sequence, "next_by_subj": subject}
+            await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+            page: list[Msg] = []
+            while True:
+                message = await replies.next_msg(timeout=_TIMEOUT_S)
+                status = (message.headers or {}).get("Status")
+                if status in (_END_OF_BATCH, _NOT_FOUND):
+                    return page, int((message.headers or {}).get("Nats-Num-Pending", "0"))
+                if status is not None:
+                    raise BusError(f"reading {subject} failed: {status} {(message.headers or {}).get('Description')}")
+                page.append(message)
+        except (TimeoutError, NatsTimeoutError) as error:
+            raise BusUnavailableError(f"JetStream did not answer for {subject} within {_TIMEOUT_S:g} s") from error
+        finally:
+            await replies.unsubscribe()
+
+
+def sequence_of(message: Msg) -> int:
+    """Stream sequence of a message that a direct read gave."""
+    return int((message.headers or {})["Nats-Sequence"])
+
+
+def recorded_of(message: Msg) -> Recorded:
+    """Event of a message that a direct read gave; raises EventError."""
+    return Recorded(sequence_of(message), (message.headers or {})["Nats-Subject"], decode(message.data))

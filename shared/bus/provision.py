@@ -1,0 +1,103 @@
+"""Makes the streams, consumers and buckets of `streams`, and refuses to run on ones that differ.
+
+What is missing is created. What exists is compared with what this version needs, setting by setting; a difference is a
+`ProvisionError` naming it, since a consumer that quietly keeps an old filter would hand a service the wrong messages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamConfig
+from nats.js.errors import NotFoundError
+
+from shared.bus.errors import ProvisionError
+from shared.bus.streams import REACTIONS, bucket_configs, object_store_configs, stream_configs
+
+_STREAM_SETTINGS: Final = (
+    "subjects",
+    "storage",
+    "max_age",
+    "max_bytes",
+    "max_msgs_per_subject",
+    "discard",
+    "compression",
+    "allow_direct",
+    "allow_atomic",
+    "allow_msg_ttl",
+    "persist_mode",
+    "num_replicas",
+)
+_CONSUMER_SETTINGS: Final = (
+    "filter_subject",
+    "ack_policy",
+    "deliver_policy",
+    "ack_wait",
+    "max_deliver",
+    "max_ack_pending",
+)
+
+
+async def provision(js: JetStreamContext, *, replicas: int = 1) -> None:
+    """Create what is missing; raises ProvisionError on what exists with other settings."""
+    for stream in stream_configs(replicas):
+        await _stream(js, stream)
+    for bucket in bucket_configs(replicas):
+        await _bucket(js, bucket)
+    for store in object_store_configs(replicas):
+        await _object_store(js, store)
+    for reaction in REACTIONS:
+        await _consumer(js, reaction.stream, reaction.config())
+
+
+async def _stream(js: JetStreamContext, wanted: StreamConfig) -> None:
+    try:
+        found = (await js.stream_info(str(wanted.name))).config
+    except NotFoundError:
+        await js.add_stream(wanted)
+        return
+    _compare(f"stream {wanted.name}", found, wanted, _STREAM_SETTINGS)
+
+
+async def _consumer(js: JetStreamContext, stream: str, wanted: ConsumerConfig) -> None:
+    try:
+        found = (await js.consumer_info(stream, str(wanted.durable_name))).config
+    except NotFoundError:
+        await js.add_consumer(stream, wanted)
+        return
+    _compare(f"consumer {wanted.durable_name} of {stream}", found, wanted, _CONSUMER_SETTINGS)
+
+
+async def _bucket(js: JetStreamContext, wanted: KeyValueConfig) -> None:
+    try:
+        found = (await js.stream_info(f"KV_{wanted.bucket}")).config
+    except NotFoundError:
+        await js.create_key_value(wanted)
+        return
+    history = StreamConfig(max_msgs_per_subject=wanted.history, num_replicas=wanted.replicas)
+    _compare(f"bucket {wanted.bucket}", found, history, ("max_msgs_per_subject", "num_replicas"))
+
+
+async def _object_store(js: JetStreamContext, wanted: ObjectStoreConfig) -> None:
+    try:
+        await js.stream_info(f"OBJ_{wanted.bucket}")
+    except NotFoundError:
+        await js.create_object_store(str(wanted.bucket), wanted)
+
+
+def _compare(what: str, found: object, wanted: object, settings: tuple[str, ...]) -> None:
+    for setting in settings:
+        want = getattr(wanted, setting)
+        have = getattr(found, setting)
+        if want is not None and _plain(have) != _plain(want):
+            raise ProvisionError(what, setting, have, want)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return sorted(map(str, value))
+    if dataclasses.is_dataclass(value):
+        return str(value)
+    return value or 0

@@ -1,0 +1,140 @@
+"""Reactions: a durable consumer's events, handed to a handler one by one through FastStream.
+
+`react` registers a handler for a `Reaction`. The handler gets the recorded event, with the log context and the trace of
+the event around it. What it does must be idempotent: a message is acknowledged only after the handler returned.
+
+- returns: acknowledged;
+- raises BusUnavailableError: delivered again after a pause, for as long as it takes;
+- raises UnhandleableError, or the body is no event: kept as a dead letter;
+- raises anything else: delivered again with growing pauses, after `MAX_DELIVERIES` kept as a dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+from faststream import AckPolicy
+from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
+from nats.aio.msg import Msg
+
+from shared.bus.connection import BusOptions
+from shared.bus.deadletters import DeadLetter, UnhandleableError, bury
+from shared.bus.errors import BusUnavailableError
+from shared.bus.streams import Reaction
+from shared.errors import UnavailableError
+from shared.events import EventError, decode
+from shared.jobs import Recorded
+from shared.telemetry import Tracing
+
+MAX_DELIVERIES: Final = 8
+_FIRST_PAUSE_S: Final = 0.25
+_MAX_PAUSE_S: Final = 30.0
+_RECONNECT_WAIT_S: Final = 0.25
+
+Handler = Callable[[Recorded], Awaitable[None]]
+
+
+def reactions_broker(options: BusOptions) -> NatsBroker:
+    """A FastStream broker that connects as the user of the options; the service starts and stops it."""
+    return NatsBroker(
+        options.url,
+        name=f"{options.user}-reactions",
+        inbox_prefix=options.inbox_prefix,
+        reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
+        max_reconnect_attempts=-1,
+        logger=None,
+        ack_policy=AckPolicy.MANUAL,
+        apply_types=False,
+        **_credentials(options),
+    )
+
+
+def _credentials(options: BusOptions) -> dict[str, Any]:
+    from faststream.security import SASLPlaintext  # noqa: PLC0415  # only brokers with a password need it
+
+    return {"security": SASLPlaintext(username=options.user, password=options.password)} if options.password else {}
+
+
+def react(
+    broker: NatsBroker, reaction: Reaction, handler: Handler, *, service: str, tracing: Tracing, workers: int = 4
+) -> None:
+    """Hand every event of the reaction to the handler, at most `workers` at a time."""
+    outcome = _Outcome(service, reaction, handler, tracing)
+
+    @broker.subscriber(
+        reaction.subject,
+        stream=JStream(reaction.stream, declare=False),
+        durable=reaction.durable,
+        pull_sub=PullSub(batch_size=workers),
+        max_workers=workers,
+        inbox_prefix=broker_inbox(broker),
+        ack_policy=AckPolicy.MANUAL,
+    )
+    async def on_message(_body: Any, message: NatsMessage) -> None:
+        await outcome.settle(message.raw_message)
+
+
+def broker_inbox(broker: NatsBroker) -> bytes:
+    """Inbox prefix that the broker was made with: a subscriber has its own and must use the permitted one."""
+    prefix = broker.config.connection_options["inbox_prefix"]
+    return prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+
+
+class _Outcome:
+    """Runs the handler on one message and settles it."""
+
+    def __init__(self, service: str, reaction: Reaction, handler: Handler, tracing: Tracing) -> None:
+        self._service = service
+        self._reaction = reaction
+        self._handler = handler
+        self._tracing = tracing
+        self._log = structlog.get_logger(service=service, consumer=reaction.durable)
+
+    async def settle(self, message: Msg) -> None:
+        deliveries = message.metadata.num_delivered
+        try:
+            recorded = Recorded(message.metadata.sequence.stream, message.subject, decode(message.data))
+            await self._handle(recorded)
+        except (UnavailableError, BusUnavailableError) as error:
+            self._log.warning("reaction_waits", subject=message.subject, reason=error.message)
+            await message.nak(delay=_pause_s(deliveries))
+        except UnhandleableError as error:
+            await self._bury(message, error.reason, error.message)
+        except EventError as error:
+            await self._bury(message, "malformed", error.message)
+        except Exception as error:  # noqa: BLE001  # whatever a handler does, the message must be settled
+            self._log.exception("reaction_failed", subject=message.subject, deliveries=deliveries)
+            if deliveries >= MAX_DELIVERIES:
+                await self._bury(message, type(error).__name__, str(error))
+            else:
+                await message.nak(delay=_pause_s(deliveries))
+        else:
+            await message.ack()
+
+    async def _handle(self, recorded: Recorded) -> None:
+        event = recorded.event
+        with (
+            structlog.contextvars.bound_contextvars(job=event.subject, attempt=event.attempt),
+            self._tracing.continued(event.traceparent, f"react {event.type}"),
+        ):
+            await self._handler(recorded)
+
+    async def _bury(self, message: Msg, reason: str, detail: str) -> None:
+        letter = DeadLetter(
+            service=self._service,
+            reason=reason,
+            detail=detail,
+            stream=self._reaction.stream,
+            sequence=message.metadata.sequence.stream,
+            subject=message.subject,
+            body=message.data,
+        )
+        await bury(message._client.jetstream(), letter)  # noqa: SLF001  # the message's own connection has the rights
+        self._log.error("message_buried", subject=message.subject, reason=reason, detail=detail)
+        await message.ack()
+
+
+def _pause_s(deliveries: int) -> float:
+    return float(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(deliveries, 10)))

@@ -1,0 +1,152 @@
+"""Which streams, consumers and buckets there are, as data; `provision` makes them so.
+
+Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; `LOGS` is
+transit: bounded, refuses new messages when full (the agent then waits, its files are the buffer) and is written without
+a sync a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    DiscardPolicy,
+    KeyValueConfig,
+    ObjectStoreConfig,
+    PersistMode,
+    StorageType,
+    StoreCompression,
+    StreamConfig,
+)
+
+from shared.units import GIB, MIB
+
+JOBS: Final = "JOBS"
+NODES: Final = "NODES"
+LOGS: Final = "LOGS"
+DLQ: Final = "DLQ"
+
+CATALOG_BUCKET: Final = "catalog"
+LEASE_BUCKET: Final = "leases"
+REVOCATION_BUCKET: Final = "revocations"
+CODE_BUCKET: Final = "code"
+
+EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
+LOG_PARTITIONS: Final = 16
+
+_DAY_S: Final = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """A durable pull consumer that a service reacts with."""
+
+    stream: str
+    durable: str
+    subject: str
+    ack_wait_s: float = 60.0
+    max_ack_pending: int = 128
+
+    def config(self) -> ConsumerConfig:
+        """Configuration that the server must hold for it."""
+        return ConsumerConfig(
+            durable_name=self.durable,
+            filter_subject=self.subject,
+            ack_policy=AckPolicy.EXPLICIT,
+            deliver_policy=DeliverPolicy.ALL,
+            ack_wait=self.ack_wait_s,
+            max_deliver=-1,
+            max_ack_pending=self.max_ack_pending,
+        )
+
+
+WATCHDOG_ATTEMPTS: Final = Reaction(JOBS, "watchdog-attempts", "tm.job.*.state.attempt.ended")
+DIAGNOSER_REQUESTS: Final = Reaction(JOBS, "diagnoser-requests", "tm.job.*.obs.diagnosis.requested")
+LOGS_DELETIONS: Final = Reaction(JOBS, "logs-deletions", "tm.job.*.state.deleted")
+
+
+def logs_partition(partition: int) -> Reaction:
+    """The consumer of one partition of the log transit."""
+    return Reaction(LOGS, f"logs-{partition}", f"tm.log.{partition}.>", max_ack_pending=1024)
+
+
+REACTIONS: Final = (
+    WATCHDOG_ATTEMPTS,
+    DIAGNOSER_REQUESTS,
+    LOGS_DELETIONS,
+    *(logs_partition(partition) for partition in range(LOG_PARTITIONS)),
+)
+
+
+def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
+    """Every stream with the settings that the platform depends on."""
+    return (
+        StreamConfig(
+            name=JOBS,
+            subjects=[
+                "tm.job.*.state.>",
+                "tm.job.*.obs.>",
+                "tm.name.*",
+                EPOCH_SUBJECT,
+                "tm.epoch.fence.*",
+            ],
+            storage=StorageType.FILE,
+            compression=StoreCompression.S2,
+            allow_direct=True,
+            allow_atomic=True,
+            allow_msg_ttl=True,
+            duplicate_window=120,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
+            name=NODES,
+            subjects=["tm.node.>"],
+            storage=StorageType.FILE,
+            max_msgs_per_subject=64,
+            max_age=90 * _DAY_S,
+            allow_direct=True,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
+            name=LOGS,
+            subjects=["tm.log.>"],
+            storage=StorageType.FILE,
+            persist_mode=PersistMode.ASYNC,
+            max_age=3600,
+            max_bytes=2 * GIB,
+            discard=DiscardPolicy.NEW,
+            duplicate_window=1,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
+            name=DLQ,
+            subjects=[
+                "tm.dlq.>",
+                "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>",
+                "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>",
+            ],
+            storage=StorageType.FILE,
+            max_age=30 * _DAY_S,
+            max_bytes=256 * MIB,
+            allow_direct=True,
+            num_replicas=replicas,
+        ),
+    )
+
+
+def bucket_configs(replicas: int = 1) -> tuple[KeyValueConfig, ...]:
+    """Every key-value bucket."""
+    return (
+        KeyValueConfig(bucket=CATALOG_BUCKET, history=5, storage=StorageType.FILE, replicas=replicas),
+        KeyValueConfig(bucket=LEASE_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
+        KeyValueConfig(bucket=REVOCATION_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
+    )
+
+
+def object_store_configs(replicas: int = 1) -> tuple[ObjectStoreConfig, ...]:
+    """Every object store."""
+    return (ObjectStoreConfig(bucket=CODE_BUCKET, storage=StorageType.FILE, replicas=replicas),)

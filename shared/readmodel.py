@@ -1,0 +1,255 @@
+"""The read model of jobs: every job folded, in memory while it lives and in a SQLite file for lists and restarts.
+
+`JobReadModel.run` follows JOBS from the sequence that the file has reached, folds each event and writes the job back.
+The file is no truth: it is written without waiting for the disk, and one that is damaged, or that belongs to another
+stream (the stream's creation time is stored in it), is deleted and built again from the events.
+
+Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
+event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from shared.bus import Bus, CaughtUp
+from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
+
+_SCHEMA_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, project TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,
+    submitted_at TEXT NOT NULL, live INTEGER NOT NULL, deleted INTEGER NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX jobs_listed ON jobs (submitted_at DESC, id DESC) WHERE deleted = 0;
+CREATE INDEX jobs_named ON jobs (owner, name) WHERE deleted = 0;
+CREATE TABLE labels (label TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY (label, job)) WITHOUT ROWID;
+"""
+_UPSERT: Final = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+Listener = Callable[[Job | None, Job, Recorded], None]
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """Which jobs to list: all given filters must hold; newest first, behind `after` (submission time, id)."""
+
+    visible_to: str | None = None
+    visible_projects: tuple[str, ...] = ()
+    owner: str | None = None
+    project: str | None = None
+    states: tuple[JobState, ...] = ()
+    labels: tuple[str, ...] = ()
+    after: tuple[str, str] | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Jobs of one page, and where the next begins (None: this was the last)."""
+
+    jobs: tuple[Job, ...]
+    next_after: tuple[str, str] | None = field(default=None)
+
+
+class JobReader(Protocol):
+    """What may be asked of the read model; Postgres could stand behind it."""
+
+    def get(self, job_id: str) -> Job | None:
+        """The job with this id, also a deleted one."""
+        ...
+
+    def find(self, owner: str, name: str) -> Job | None:
+        """The undeleted job of this owner with this name."""
+        ...
+
+    def named(self, name: str) -> tuple[Job, ...]:
+        """Undeleted jobs with this name, whoever owns them."""
+        ...
+
+    def query(self, query: JobQuery) -> JobPage:
+        """A page of undeleted jobs."""
+        ...
+
+
+class JobReadModel:
+    """Follows JOBS into a SQLite file; one a service."""
+
+    def __init__(self, path: Path, bus: Bus) -> None:
+        self._path = path
+        self._bus = bus
+        self._log = structlog.get_logger(readmodel=path.name)
+        self._live: dict[str, Job] = {}
+        self._listeners: list[Listener] = []
+        self._moved = asyncio.Condition()
+        self._db: sqlite3.Connection | None = None
+        self.sequence = 0
+        self.caught_up = asyncio.Event()
+
+    def on_event(self, listener: Listener) -> None:
+        """Call the listener after each event that changes a job."""
+        self._listeners.append(listener)
+
+    def live(self) -> Iterator[Job]:
+        """Jobs that have not ended."""
+        return iter(tuple(self._live.values()))
+
+    def get(self, job_id: str) -> Job | None:
+        return self._live.get(job_id) or next(self._select("WHERE id = ?", (job_id,)), None)
+
+    def find(self, owner: str, name: str) -> Job | None:
+        return next(self._select("WHERE owner = ? AND name = ? AND deleted = 0", (owner, name)), None)
+
+    def named(self, name: str) -> tuple[Job, ...]:
+        return tuple(self._select("WHERE name = ? AND deleted = 0 LIMIT 100", (name,)))
+
+    def query(self, query: JobQuery) -> JobPage:
+        where, values = _where(query)
+        jobs = tuple(
+            self._select(f"WHERE {where} ORDER BY submitted_at DESC, id DESC LIMIT ?", (*values, query.limit + 1))
+        )
+        page = jobs[: query.limit]
+        return JobPage(page, position(page[-1]) if len(jobs) > query.limit else None)
+
+    async def reached(self, sequence: int) -> None:
+        """Return once the event with this sequence is folded."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.sequence >= sequence)
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        await self._open()
+        async for item in self._bus.follow(after=self.sequence):
+            if isinstance(item, CaughtUp):
+                self.sequence = max(self.sequence, item.sequence)
+                self.caught_up.set()
+                self._log.info("readmodel_caught_up", sequence=item.sequence, live=len(self._live))
+            else:
+                self._take(item)
+            async with self._moved:
+                self._moved.notify_all()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    async def _open(self) -> None:
+        identity, last = await self._bus.stream_identity()
+        try:
+            self._db = _connect(self._path)
+            stored = dict(self._db.execute("SELECT key, value FROM meta"))
+            self.sequence = int(stored["sequence"])
+            usable = stored["stream"] == identity and self.sequence <= last
+            if usable:
+                self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
+        except (sqlite3.Error, KeyError, ValueError) as error:
+            self._log.info("readmodel_unusable", reason=str(error))
+            usable = False
+        if not usable:
+            self._rebuild(identity)
+
+    def _rebuild(self, identity: str) -> None:
+        self.close()
+        self._log.info("readmodel_rebuilt")
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        self._db = _connect(self._path)
+        self._db.executescript(_SCHEMA)
+        self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+        self._db.execute("INSERT INTO meta VALUES ('stream', ?), ('sequence', '0')", (identity,))
+        self.sequence = 0
+        self._live = {}
+
+    def _take(self, recorded: Recorded) -> None:
+        if recorded.event.data.KIND in ("state", "obs"):
+            self._fold(recorded)
+        self.sequence = recorded.sequence
+        self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(recorded.sequence),))
+
+    def _fold(self, recorded: Recorded) -> None:
+        before = self.get(recorded.event.subject)
+        try:
+            after = fold(before, recorded)
+        except IllegalTransitionError as error:
+            self._log.error("event_not_allowed", sequence=recorded.sequence, error=error.message)
+            return
+        if after is None or after is before:
+            return
+        self._store(after, is_new=before is None)
+        for listener in self._listeners:
+            listener(before, after, recorded)
+
+    def _store(self, job: Job, *, is_new: bool) -> None:
+        live = job.state not in ENDED
+        if live:
+            self._live[job.id] = job
+        else:
+            self._live.pop(job.id, None)
+        row = (job.id, job.owner, job.project, job.name, job.state, position(job)[0], live, job.deleted)
+        self._database.execute(_UPSERT, (*row, job.model_dump_json(by_alias=True, exclude_none=True)))
+        if is_new:
+            labels = [(label, job.id) for label in set(job.submitted.labels)]
+            self._database.executemany("INSERT OR IGNORE INTO labels VALUES (?, ?)", labels)
+
+    def _select(self, where: str, values: tuple[object, ...]) -> Iterator[Job]:
+        with closing(self._database.execute(f"SELECT body FROM jobs {where}", values)) as rows:  # noqa: S608  # own text
+            for (body,) in rows:
+                yield Job.model_validate_json(body)
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        if self._db is None:
+            raise RuntimeError("the read model is not running")
+        return self._db
+
+
+def position(job: Job) -> tuple[str, str]:
+    """Where a job stands in a list ordered by submission."""
+    return job.submitted_at.isoformat(timespec="microseconds"), job.id
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = OFF")
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, _SCHEMA_VERSION):
+        database.close()
+        raise sqlite3.DatabaseError(f"schema version {version}, this version reads {_SCHEMA_VERSION}")
+    return database
+
+
+def _where(query: JobQuery) -> tuple[str, tuple[object, ...]]:
+    clauses: list[str] = ["deleted = 0"]
+    values: list[object] = []
+
+    def add(clause: str, *more: object) -> None:
+        clauses.append(clause)
+        values.extend(more)
+
+    if query.visible_to is not None:
+        projects = ", ".join("?" * len(query.visible_projects))
+        add(f"(owner = ? OR project IN ({projects}))", query.visible_to, *query.visible_projects)
+    if query.owner is not None:
+        add("owner = ?", query.owner)
+    if query.project is not None:
+        add("project = ?", query.project)
+    if query.states:
+        add(f"state IN ({', '.join('?' * len(query.states))})", *query.states)
+    for label in query.labels:
+        add("EXISTS (SELECT 1 FROM labels WHERE label = ? AND job = jobs.id)", label)
+    if query.after is not None:
+        add("(submitted_at, id) < (?, ?)", *query.after)
+    return " AND ".join(clauses), tuple(values)
