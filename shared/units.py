@@ -7,7 +7,7 @@ Durations are Go-style (`90s`, `2h30m`) and become seconds; memory is `512Mi` or
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final, NewType
 
 Bytes = NewType("Bytes", int)
@@ -19,6 +19,8 @@ GIB: Final = 1024 * MIB
 
 _DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
 _MEMORY = re.compile(r"(\d{1,9})(Mi|Gi)", re.ASCII)
+_CPU = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(m?)", re.ASCII)
+_MAX_CPU_MILLIS: Final = 10_000_000
 _MAX_DURATION_S: Final = 366 * 24 * 3600
 
 
@@ -63,10 +65,8 @@ def format_bytes(amount: int) -> str:
 def parse_cpu(value: str | float) -> MilliCores:
     """Millicores of an amount such as 2, 0.5, `2` or `500m`."""
     text = str(value)
-    try:
-        amount = Decimal(text[:-1]) if text.endswith("m") else Decimal(text) * 1000
-    except InvalidOperation:
-        amount = Decimal(-1)
-    if not (0 < amount <= 10_000_000 and amount == int(amount)):
+    match = _CPU.fullmatch(text)
+    amount = (Decimal(match[1]) if match[2] else Decimal(match[1]) * 1000) if match else Decimal(0)
+    if not (0 < amount <= _MAX_CPU_MILLIS and amount == int(amount)):
         raise ValueError(f"{text[:40]!r} is no CPU amount; write cores as in 2 or 0.5, or millicores as in 500m")
     return MilliCores(int(amount))

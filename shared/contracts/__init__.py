@@ -1,0 +1,1 @@
+"""What the platform publishes about its events: JSON Schemas, an AsyncAPI document, and a check of compatibility."""
