@@ -1,0 +1,191 @@
+"""The one-machine platform as one process: five services in one event loop, nats-server and the node agent as children.
+
+Order of the start: hold the home's lock, bind the HTTP port, start nats-server, make streams and consumers, wire the
+services, serve, start the agent, announce. Order of the end: streams and requests, services, agent, nats-server. A
+process killed with -9 takes its children with it (they ask the kernel for that) and leaves the replicas running; the
+next launcher finds the lock free and takes them up again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from pydantic import SecretStr
+
+from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
+from deploy.local.home import Home, RunningPlatform, Secrets
+from deploy.local.nats_conf import nats_config
+from deploy.local.readiness import await_ready
+from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
+from services.diagnoser.settings import DiagnoserSettings
+from services.logs.bootstrap import bootstrap as bootstrap_logs
+from services.logs.settings import LogsSettings
+from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
+from services.scheduler.settings import SchedulerSettings
+from services.submitter.bootstrap import bootstrap as bootstrap_submitter
+from services.submitter.settings import SubmitterSettings
+from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
+from services.watchdog.settings import WatchdogSettings
+from shared.bus import Bus, BusOptions
+from shared.bus.provision import provision
+from shared.clock import SystemClock, rfc3339
+from shared.http.serve import HttpServer
+from shared.service import Service, run_services
+
+_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How the platform is to run; port 0 takes any that is free."""
+
+    home: Home
+    host: str = "127.0.0.1"
+    port: int = 8080
+    nats_port: int = 0
+    nodes: int = 1
+
+    @property
+    def machine(self) -> str:
+        """Name of this machine in node names and of its agent."""
+        return socket.gethostname().split(".")[0] or "local"
+
+
+OnReady = Callable[[RunningPlatform], None]
+
+
+async def run_platform(options: LaunchOptions, stopping: asyncio.Event, on_ready: OnReady) -> None:
+    """Run until `stopping` is set; raises HomeError, UnavailableError or ProvisionError where it cannot start.
+
+    `on_ready` is called in a thread once everything answers.
+    """
+    secrets = options.home.prepare()
+    with options.home.hold():
+        await _Platform(options, secrets, stopping, on_ready).run()
+
+
+class _Platform:
+    def __init__(self, options: LaunchOptions, secrets: Secrets, stopping: asyncio.Event, on_ready: OnReady) -> None:
+        self._options = options
+        self._home = options.home
+        self._secrets = secrets
+        self._stopping = stopping
+        self._on_ready = on_ready
+        self._server = HttpServer(options.host, options.port)
+        self._nats_port = options.nats_port or free_port()
+        self._nats = Child(self._nats_spec())
+        self._agent = Child(self._agent_spec())
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        self._home.nats_config.touch(mode=0o600)
+        self._home.nats_config.write_text(
+            nats_config(self._nats_port, self._home.root / "nats", self._secrets.nats_passwords)
+        )
+        try:
+            await self._nats.start()
+            await await_nats(self._nats_port, self._nats, self._home.root / "nats.log")
+            await self._provision()
+            services = await self._bootstrap()
+            await self._serve(services)
+        finally:
+            await self._agent.stop()
+            await self._nats.stop()
+
+    async def _provision(self) -> None:
+        bus = await Bus.connect(self._bus_options("platform"))
+        await provision(bus.js)
+        await bus.close()
+
+    async def _serve(self, services: Sequence[Service]) -> None:
+        await self._agent.start()
+        watching = [asyncio.create_task(child.keep_running()) for child in (self._nats, self._agent)]
+        announcing = asyncio.create_task(self._announce())
+        try:
+            await run_services(services, self._server, self._stopping)
+        finally:
+            for task in (*watching, announcing):
+                task.cancel()
+
+    async def _announce(self) -> None:
+        options = self._options
+        url = f"http://{options.host}:{self._server.port}"
+        await await_ready(options.host, self._server.port)
+        started = rfc3339(SystemClock().now())
+        running = RunningPlatform(
+            pid=os.getpid(), url=url, nats_url=self._nats_url, nodes=options.nodes, started=started
+        )
+        self._home.announce(running)
+        self._log.info("platform_ready", url=url, home=str(self._home.root), nodes=options.nodes)
+        await asyncio.to_thread(self._on_ready, running)
+
+    async def _bootstrap(self) -> list[Service]:
+        root, secrets = self._home.root, self._secrets
+        submitter = SubmitterSettings.model_validate(
+            self._common("submitter")
+            | {
+                "home": root,
+                "signing_key_file": self._home.signing_key,
+                "admin_password": SecretStr(secrets.admin_password),
+            }
+        )
+        scheduler = SchedulerSettings.model_validate(
+            self._common("scheduler") | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
+        )
+        services = await asyncio.gather(
+            bootstrap_submitter(submitter),
+            bootstrap_scheduler(scheduler),
+            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog"))),
+            bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
+            bootstrap_logs(LogsSettings.model_validate(self._common("logs") | {"home": root})),
+        )
+        return list(services)
+
+    def _common(self, user: str) -> dict[str, object]:
+        """Settings that every service has."""
+        return {
+            "nats_url": self._nats_url,
+            "nats_user": user,
+            "nats_password": SecretStr(self._secrets.nats_passwords[user]),
+            "host": self._options.host,
+            "port": self._options.port,
+            "jwks_file": self._home.jwks,
+        }
+
+    @property
+    def _nats_url(self) -> str:
+        return f"nats://127.0.0.1:{self._nats_port}"
+
+    def _bus_options(self, user: str) -> BusOptions:
+        return BusOptions(self._nats_url, user, self._secrets.nats_passwords[user])
+
+    def _nats_spec(self) -> ChildSpec:
+        return ChildSpec(
+            name="nats-server",
+            command=(nats_server_command(), "-c", str(self._home.nats_config)),
+            environment={"PATH": os.environ.get("PATH", ""), "GOMEMLIMIT": "200MiB"},
+            log=self._home.root / "nats.log",
+        )
+
+    def _agent_spec(self) -> ChildSpec:
+        environment = {name: os.environ[name] for name in _PASSED_TO_AGENT if name in os.environ}
+        return ChildSpec(
+            name="agent",
+            command=(sys.executable, "-m", "services.agent"),
+            environment={
+                **environment,
+                "TRAINMASTER_HOME": str(self._home.root),
+                "TRAINMASTER_NATS_URL": self._nats_url,
+                "TRAINMASTER_NATS_USER": "agent",
+                "TRAINMASTER_NATS_PASSWORD": self._secrets.nats_passwords["agent"],
+                "TRAINMASTER_MACHINE": self._options.machine,
+            },
+            log=self._home.root / "agent.log",
+        )

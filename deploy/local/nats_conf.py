@@ -1,0 +1,148 @@
+"""The configuration of the one-machine nats-server: durable writes, and a user a service with the least rights.
+
+A service may publish only the events that it is the author of, read the streams it needs, and receive on its own inbox.
+The user `platform` makes streams and consumers at start-up and is used for nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from shared.bus.streams import (
+    CATALOG_BUCKET,
+    CODE_BUCKET,
+    DIAGNOSER_REQUESTS,
+    JOBS,
+    LEASE_BUCKET,
+    LOGS_DELETIONS,
+    NODES,
+    REVOCATION_BUCKET,
+    WATCHDOG_ATTEMPTS,
+    Reaction,
+)
+from shared.events import PAYLOADS
+
+_MAX_PAYLOAD: Final = "1MB"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a NATS user may publish and subscribe to, beside its own inbox."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...] = ()
+
+
+def _reads(stream: str) -> tuple[str, ...]:
+    return (
+        f"$JS.API.STREAM.INFO.{stream}",
+        f"$JS.API.STREAM.MSG.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}.>",
+        f"$JS.API.CONSUMER.CREATE.{stream}",
+        f"$JS.API.CONSUMER.CREATE.{stream}.>",
+        f"$JS.API.CONSUMER.DELETE.{stream}.>",
+        f"$JS.API.CONSUMER.INFO.{stream}.>",
+        f"$JS.FC.{stream}.>",
+    )
+
+
+def _reacts(stream: str, durable: str) -> tuple[str, ...]:
+    return (
+        f"$JS.API.CONSUMER.INFO.{stream}.{durable}",
+        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}",
+        f"$JS.ACK.{stream}.{durable}.>",
+    )
+
+
+def _reaction(reaction: Reaction) -> tuple[str, ...]:
+    return _reacts(reaction.stream, reaction.durable)
+
+
+def _authored(service: str) -> tuple[str, ...]:
+    """Subjects of the job events that the service is the author of."""
+    kinds = [payload for payload in PAYLOADS if service == payload.AUTHOR and payload.KIND in ("state", "obs")]
+    return tuple(f"tm.job.*.{payload.KIND}.{payload.SUFFIX}" for payload in kinds)
+
+
+def _catalog(*kinds: str) -> tuple[str, ...]:
+    """Reading the whole catalog, writing these kinds."""
+    return (*_reads(f"KV_{CATALOG_BUCKET}"), *(f"$KV.{CATALOG_BUCKET}.{kind}.*" for kind in kinds))
+
+
+_EVERYBODY: Final = ("$JS.API.INFO", *_reads(JOBS), *_reads(f"KV_{REVOCATION_BUCKET}"))
+
+_RIGHTS: Final[Mapping[str, Rights]] = {
+    "platform": Rights((">",), (">",)),
+    "submitter": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("submitter"),
+            "tm.name.*",
+            "tm.dlq.submitter.>",
+            *_catalog("storage", "dataset", "model", "image", "code-set", "project", "user", "group"),
+            *_reads(f"OBJ_{CODE_BUCKET}"),
+            f"$O.{CODE_BUCKET}.>",
+            f"$JS.API.STREAM.PURGE.OBJ_{CODE_BUCKET}",
+            f"$KV.{REVOCATION_BUCKET}.*",
+        ),
+    ),
+    "scheduler": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("scheduler"),
+            "tm.epoch.>",
+            "tm.node.>",
+            "tm.dlq.scheduler.>",
+            *_catalog("pool", "instance-type"),
+            *_reads(f"KV_{LEASE_BUCKET}"),
+            f"$KV.{LEASE_BUCKET}.>",
+            *_reads(f"OBJ_{CODE_BUCKET}"),
+            *_reads(NODES),
+        ),
+    ),
+    "watchdog": Rights((*_EVERYBODY, *_authored("watchdog"), *_reaction(WATCHDOG_ATTEMPTS), "tm.dlq.watchdog.>")),
+    "diagnoser": Rights((*_EVERYBODY, *_authored("diagnoser"), *_reaction(DIAGNOSER_REQUESTS), "tm.dlq.diagnoser.>")),
+    "logs": Rights(
+        (
+            *_EVERYBODY,
+            *_catalog(),
+            *_reacts("LOGS", "*"),
+            "$JS.API.STREAM.INFO.LOGS",
+            *_reaction(LOGS_DELETIONS),
+            "tm.kept.>",
+            "tm.dlq.logs.>",
+        ),
+    ),
+    "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
+}
+
+
+def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
+    """Text of the server's configuration file."""
+    users = [_user(user, passwords[user], rights) for user, rights in _RIGHTS.items()]
+    lines = [
+        f'listen: "127.0.0.1:{port}"',
+        "server_name: trainmaster",
+        f"max_payload: {_MAX_PAYLOAD}",
+        "write_deadline: 10s",
+        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB }}",
+        "authorization {",
+        "  users = [",
+        *users,
+        "  ]",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _user(user: str, password: str, rights: Rights) -> str:
+    permissions = {
+        "publish": {"allow": list(rights.publish)},
+        "subscribe": {"allow": [f"_INBOX_{user}.>", *rights.subscribe]},
+    }
+    return f"    {json.dumps({'user': user, 'password': password, 'permissions': permissions})}"

@@ -1,0 +1,143 @@
+"""What events are made of: placements, replicas and their ends, references resolved at submission."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from shared.clock import rfc3339
+
+Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str)]
+
+
+class Fact(BaseModel):
+    """Base of everything inside an event: camelCase in JSON, immutable, tolerant of fields it does not know."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+
+class ResolvedRole(Fact):
+    """A role's pool and instance type as they were at submission; the price is the one that will be billed."""
+
+    name: str
+    pool: str
+    pool_name: str
+    instance_type: str
+    cpu_millis: int
+    memory_bytes: int
+    gpu_model: str | None = None
+    gpu_count: int = 0
+    price_micros_per_hour: int | None = None
+
+
+class ResolvedMount(Fact):
+    """Where a mount's data is."""
+
+    mount_path: str
+    type: str
+    source: str
+    uri: str
+    read_only: bool = False
+
+
+class ResolvedImage(Fact):
+    """The image as an address."""
+
+    source: str
+    address: str
+
+
+class ResolvedCode(Fact):
+    """What is laid at `/code`: an uploaded archive by digest, files inline in the spec, or a directory."""
+
+    kind: Literal["upload", "inline", "directory"]
+    digest: str | None = None
+    uri: str | None = None
+    revision: str | None = None
+
+
+class Resolved(Fact):
+    """Every reference of a spec, looked up once at submission; later changes of the catalog do not touch the job."""
+
+    cluster: str
+    roles: tuple[ResolvedRole, ...]
+    mounts: tuple[ResolvedMount, ...] = ()
+    image: ResolvedImage | None = None
+    code: ResolvedCode | None = None
+
+
+class RolePlacement(Fact):
+    """Where a role's replicas run: replica `i` on `nodes[node_of[i]]`, with the devices `devices[i]`."""
+
+    role: str
+    pool: str
+    nodes: tuple[str, ...]
+    node_of: tuple[int, ...]
+    devices: tuple[tuple[str, ...], ...] = ()
+
+    def node(self, index: int) -> str:
+        """Node of the replica with this index."""
+        return self.nodes[self.node_of[index]]
+
+    def devices_of(self, index: int) -> tuple[str, ...]:
+        """GPU device ids of the replica with this index; none for CPU-only roles."""
+        return self.devices[index] if self.devices else ()
+
+
+class OutOfMemory(StrEnum):
+    """How sure it is that a replica died of memory."""
+
+    NONE = "none"
+    SUSPECTED = "suspected"
+    CERTAIN = "certain"
+
+
+class ReplicaExit(Fact):
+    """How a replica ended: an exit code, or a signal, or neither where the engine lost it (`cause` says why)."""
+
+    code: int | None = None
+    signal: int | None = None
+    out_of_memory: OutOfMemory = OutOfMemory.NONE
+    cause: Literal["exited", "stopped", "lost", "never-started"] = "exited"
+    message: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the command ended by itself with exit code 0."""
+        return self.code == 0 and self.cause == "exited"
+
+
+class ReplicaChange(Fact):
+    """One replica started or exited."""
+
+    role: str
+    index: int
+    state: Literal["started", "exited"]
+    at: Time
+    node: str = ""
+    exit: ReplicaExit | None = None
+
+
+class ReplicaRef(Fact):
+    """A replica of the attempt that the event is about."""
+
+    role: str
+    index: int
+
+
+class EndReason(StrEnum):
+    """Why an attempt ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DIAGNOSIS = "diagnosis"
+    HANG = "hang"
+    START_TIMEOUT = "start-timeout"
+    MAX_RUN_TIME = "max-run-time"
+    PREEMPTED = "preempted"
+    STOPPED = "stopped"
+    PLATFORM = "platform"

@@ -1,0 +1,31 @@
+"""Running a service inside a test, as the launcher would, and waiting for what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from shared.service import Service
+
+Found = TypeVar("Found")
+
+
+@asynccontextmanager
+async def running(service: Service) -> AsyncIterator[Service]:
+    """The service works inside the block and has ended after it."""
+    task = asyncio.create_task(service.run())
+    try:
+        yield service
+    finally:
+        await service.stop()
+        await asyncio.wait_for(task, 20)
+
+
+async def eventually(look: Callable[[], Awaitable[Found | None]], limit_s: float = 15) -> Found:
+    """What `look` finds, as soon as it finds something."""
+    async with asyncio.timeout(limit_s):
+        while (found := await look()) is None:
+            await asyncio.sleep(0.02)
+    return found
