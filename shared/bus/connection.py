@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import Final
 
-import nats
 import structlog
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
@@ -33,11 +34,15 @@ _RECONNECT_WAIT_S: Final = 0.25
 
 
 async def connect(options: BusOptions) -> Client:
-    """Connected client; raises BusUnavailableError where no server answers or it refuses the user."""
+    """Connected client; raises BusUnavailableError where no server takes the user within the connect timeout."""
+    client = Client()
+    last_error = ""
     log = structlog.get_logger(user=options.user)
 
     async def on_error(error: Exception) -> None:
-        log.warning("nats_error", error=str(error) or type(error).__name__)
+        nonlocal last_error
+        last_error = str(error) or type(error).__name__
+        log.warning("nats_error", error=last_error)
 
     async def on_disconnect() -> None:
         log.warning("nats_disconnected")
@@ -46,20 +51,24 @@ async def connect(options: BusOptions) -> Client:
         log.info("nats_reconnected")
 
     try:
-        return await nats.connect(
-            options.url,
-            user=options.user,
-            password=options.password,
-            name=options.name or options.user,
-            inbox_prefix=options.inbox_prefix,
-            error_cb=on_error,
-            disconnected_cb=on_disconnect,
-            reconnected_cb=on_reconnect,
-            connect_timeout=max(1, int(options.connect_timeout_s)),
-            reconnect_time_wait=_RECONNECT_WAIT_S,
-            max_reconnect_attempts=-1,
-            ping_interval=20,
-            allow_reconnect=True,
-        )
+        async with asyncio.timeout(options.connect_timeout_s):
+            await client.connect(
+                options.url,
+                user=options.user,
+                password=options.password,
+                name=options.name or options.user,
+                inbox_prefix=options.inbox_prefix,
+                error_cb=on_error,
+                disconnected_cb=on_disconnect,
+                reconnected_cb=on_reconnect,
+                connect_timeout=2,
+                reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
+                max_reconnect_attempts=-1,
+                ping_interval=20,
+            )
     except (NatsError, OSError) as error:
-        raise BusUnavailableError(f"no NATS at {options.url} for user {options.user}: {error}") from error
+        with contextlib.suppress(NatsError, OSError):
+            await client.close()
+        reason = last_error or str(error) or "no answer"
+        raise BusUnavailableError(f"no NATS at {options.url} for user {options.user!r}: {reason}") from error
+    return client

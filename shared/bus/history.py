@@ -38,7 +38,7 @@ class History:
     async def job_events(self, job: str) -> list[Recorded]:
         """All events of a job, in stream order; what is no event is logged and left out."""
         recorded = []
-        for message in await self._subject_messages(JOBS, f"tm.job.{job}.>"):
+        for message in await self.messages(JOBS, f"tm.job.{job}.>"):
             try:
                 recorded.append(recorded_of(message))
             except EventError as error:
@@ -83,9 +83,10 @@ class History:
             raise BusUnavailableError(f"JetStream did not answer for {subject}") from error
         return message.seq or 0, message.subject or subject, message.data or b""
 
-    async def _subject_messages(self, stream: str, subject: str) -> list[Msg]:
+    async def messages(self, stream: str, subject: str, *, after: int = 0) -> list[Msg]:
+        """Messages of a subject behind a sequence, in stream order; the stream must allow direct reads."""
         messages: list[Msg] = []
-        next_sequence = 1
+        next_sequence = after + 1
         while True:
             page, pending = await self._page(stream, subject, next_sequence)
             messages += page

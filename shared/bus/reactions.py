@@ -11,6 +11,7 @@ the event around it. What it does must be idempotent: a message is acknowledged 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -44,7 +45,8 @@ def reactions_broker(options: BusOptions) -> NatsBroker:
         inbox_prefix=options.inbox_prefix,
         reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
         max_reconnect_attempts=-1,
-        logger=None,
+        logger=logging.getLogger(__name__),
+        log_level=logging.DEBUG,
         ack_policy=AckPolicy.MANUAL,
         apply_types=False,
         **_credentials(options),
@@ -58,9 +60,16 @@ def _credentials(options: BusOptions) -> dict[str, Any]:
 
 
 def react(
-    broker: NatsBroker, reaction: Reaction, handler: Handler, *, service: str, tracing: Tracing, workers: int = 4
+    broker: NatsBroker,
+    reaction: Reaction,
+    handler: Handler,
+    *,
+    options: BusOptions,
+    service: str,
+    tracing: Tracing,
+    workers: int = 4,
 ) -> None:
-    """Hand every event of the reaction to the handler, at most `workers` at a time."""
+    """Hand every event of the reaction to the handler, at most `workers` at a time; `options` are the broker's."""
     outcome = _Outcome(service, reaction, handler, tracing)
 
     @broker.subscriber(
@@ -69,17 +78,18 @@ def react(
         durable=reaction.durable,
         pull_sub=PullSub(batch_size=workers),
         max_workers=workers,
-        inbox_prefix=broker_inbox(broker),
+        # A subscriber has an inbox prefix of its own, and only the user's is permitted.
+        inbox_prefix=options.inbox_prefix.encode(),
         ack_policy=AckPolicy.MANUAL,
+        decoder=_undecoded,
     )
-    async def on_message(_body: Any, message: NatsMessage) -> None:
-        await outcome.settle(message.raw_message)
+    async def on_message(message: Msg) -> None:
+        await outcome.settle(message)
 
 
-def broker_inbox(broker: NatsBroker) -> bytes:
-    """Inbox prefix that the broker was made with: a subscriber has its own and must use the permitted one."""
-    prefix = broker.config.connection_options["inbox_prefix"]
-    return prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+async def _undecoded(message: NatsMessage) -> Msg:
+    """The message as it came: its body is read where a failure can be settled."""
+    return message.raw_message
 
 
 class _Outcome:

@@ -31,6 +31,7 @@ LOGS: Final = "LOGS"
 DLQ: Final = "DLQ"
 
 CATALOG_BUCKET: Final = "catalog"
+CREDENTIALS_BUCKET: Final = "credentials"
 LEASE_BUCKET: Final = "leases"
 REVOCATION_BUCKET: Final = "revocations"
 CODE_BUCKET: Final = "code"
@@ -141,7 +142,8 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
 def bucket_configs(replicas: int = 1) -> tuple[KeyValueConfig, ...]:
     """Every key-value bucket."""
     return (
-        KeyValueConfig(bucket=CATALOG_BUCKET, history=5, storage=StorageType.FILE, replicas=replicas),
+        KeyValueConfig(bucket=CATALOG_BUCKET, history=5, storage=StorageType.FILE, replicas=replicas, direct=True),
+        KeyValueConfig(bucket=CREDENTIALS_BUCKET, history=1, storage=StorageType.FILE, replicas=replicas),
         KeyValueConfig(bucket=LEASE_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
         KeyValueConfig(bucket=REVOCATION_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
     )

@@ -11,7 +11,7 @@ from services.scheduler.domain.terms import Terms
 from shared import events as ev
 from shared.events import Event, ReplicaExit
 from shared.jobs import Job, Recorded, Replica, fold, replica_key
-from tests.support.jobs import START, submitted
+from tests.support.jobs import START, role, submitted
 
 JOB = "tj-aaaaaaaaaaaa"
 
@@ -41,19 +41,12 @@ class Life:
     def __post_init__(self):
         self.restart()
         self.job: Job | None = None
-        made = submitted()
         roles = [
-            {"name": name, "replicas": count, "instanceType": "cpu-small", "command": "true"}
-            for name, count in self.roles
+            {"name": name, "replicas": n, "instanceType": "cpu-small", "command": "true"} for name, n in self.roles
         ]
-        self.tell(
-            made.model_copy(update={"spec": {**made.spec, **self.spec, "roles": roles}, "resolved": self._resolved()})
-        )
-
-    def _resolved(self) -> ev.Resolved:
-        from tests.support.jobs import role
-
-        return ev.Resolved(cluster="main", roles=tuple(role(name) for name, _ in self.roles))
+        resolved = ev.Resolved(cluster="main", roles=tuple(role(name) for name, _ in self.roles))
+        made = submitted()
+        self.tell(made.model_copy(update={"spec": {**made.spec, **self.spec, "roles": roles}, "resolved": resolved}))
 
     # --- what happens to the job
 
@@ -85,14 +78,14 @@ class Life:
 
     # --- what the engine does
 
-    def starts(self, role: str = "worker", index: int = 0) -> Life:
-        key = replica_key(role, index)
+    def starts(self, name: str = "worker", index: int = 0) -> Life:
+        key = replica_key(name, index)
         if self.engine.known and not self.engine.stopping and self.engine.replicas[key].started_at is None:
             self._set(key, started_at=self.now)
         return self
 
-    def exits(self, role: str = "worker", index: int = 0, code: int = 0, **how) -> Life:
-        key = replica_key(role, index)
+    def exits(self, name: str = "worker", index: int = 0, code: int = 0, **how) -> Life:
+        key = replica_key(name, index)
         replica = self.engine.replicas.get(key)
         if replica and replica.started_at and replica.exit is None:
             fields = {"code": code, **how}

@@ -38,18 +38,19 @@ class NatsServer:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def write_config(self) -> Path:
         config = self.store / "nats.conf"
-        self.store.mkdir(parents=True, exist_ok=True)
         config.write_text(
             f'listen: "127.0.0.1:{self.port}"\nmax_payload: 1MB\n'
             f'jetstream {{ store_dir: "{self.store}/js", sync_interval: always }}\n',
         )
-        self.process = subprocess.Popen(
-            [nats_server_path(), "-c", str(config)],
-            stdout=(self.store / "nats.log").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
+        return config
+
+    def start(self) -> None:
+        self.store.mkdir(parents=True, exist_ok=True)
+        config = self.write_config()
+        with (self.store / "nats.log").open("ab") as log:
+            self.process = subprocess.Popen([nats_server_path(), "-c", str(config)], stdout=log, stderr=log)
         self._await_ready()
 
     def _await_ready(self) -> None:

@@ -1,0 +1,152 @@
+"""Each service's NATS user can do its work, and nothing of another's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.local.home import NATS_USERS
+from deploy.local.nats_conf import nats_config
+from shared import events as ev
+from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
+from shared.bus.provision import provision
+from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, logs_partition
+from shared.events import Event, Payload
+from shared.ids import new_job_id
+from tests.support.jobs import START, event, placed, submitted
+from tests.support.nats import NatsServer
+
+PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
+
+
+class GuardedServer(NatsServer):
+    def write_config(self) -> Path:
+        config = self.store / "nats.conf"
+        config.write_text(nats_config(self.port, self.store / "js", PASSWORDS))
+        return config
+
+    async def connect(self, user: str) -> Bus:
+        return await Bus.connect(BusOptions(self.url, user, PASSWORDS[user]), patience_s=0.1)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[GuardedServer]:
+    server = GuardedServer(tmp_path_factory.mktemp("guarded"))
+    server.start()
+
+    async def make() -> None:
+        bus = await server.connect("platform")
+        await provision(bus.js)
+        await bus.close()
+
+    asyncio.run(make())
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def buses(server: GuardedServer) -> AsyncIterator[dict[str, Bus]]:
+    made = {user: await server.connect(user) for user in NATS_USERS}
+    yield made
+    for bus in made.values():
+        await bus.close()
+
+
+async def hears_nothing(buses: dict[str, Bus], user: str, subject: str) -> None:
+    subscription = await buses[user].client.subscribe(subject)
+    await buses[user].client.flush()
+    await buses["platform"].client.publish(subject, b"secret")
+    with pytest.raises(TimeoutError):
+        await subscription.next_msg(timeout=0.3)
+
+
+async def test_a_job_passes_through_its_whole_life_with_the_services_own_users(buses: dict[str, Bus]) -> None:
+    job = new_job_id()
+    claim = Claim(event(ev.NameClaimed(name=job), job), owner="u-ada", name=job, expected=0)
+    at = await buses["submitter"].append_batch([claim, Transition(event(submitted(), job), 0)])
+    elected = Event(
+        id="leader/1",
+        source="/trainmaster/scheduler",
+        type=ev.LeaderElected.TYPE,
+        subject="scheduler",
+        time=START,
+        data=ev.LeaderElected(holder="s"),
+    )
+    scheduler = buses["scheduler"]
+    fence = Fence(await scheduler.elect(elected, expected=await scheduler.history.epoch()))
+    for payload in (placed(), ev.Started(), ev.AttemptEnded(reason=ev.EndReason.FAILED)):
+        at = await scheduler.append(event(payload, job), expected=at, fence=fence)
+    await scheduler.observe(event(ev.ReplicasChanged(changes=()), job, part="1"))
+    at = await buses["watchdog"].append(event(ev.RetryDecided(retry=False, reason="x"), job), expected=at)
+    at = await scheduler.append(event(ev.Failed(reason="failed"), job), expected=at, fence=fence)
+    at = await buses["submitter"].append(event(ev.Deleted(by="u-ada"), job), expected=at)
+    for user in ("submitter", "scheduler", "watchdog", "diagnoser", "logs"):
+        loaded = await buses[user].load_job(job)
+        assert loaded is not None
+        assert loaded.deleted
+
+
+@pytest.mark.parametrize("user", ["submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent"])
+@pytest.mark.parametrize(
+    "payload",
+    [submitted(), placed(), ev.RetryDecided(retry=True, reason="x"), ev.DiagnosisFinished(passed=True)],
+    ids=lambda payload: payload.AUTHOR,
+)
+async def test_nobody_forges_the_event_of_another(buses: dict[str, Bus], user: str, payload: Payload) -> None:
+    if user == payload.AUTHOR:
+        return
+    with pytest.raises(BusUnavailableError):
+        await buses[user].observe(event(payload, new_job_id()))
+
+
+@pytest.mark.parametrize("user", ["submitter", "scheduler", "watchdog", "diagnoser", "logs"])
+async def test_services_follow_the_stream_of_jobs(buses: dict[str, Bus], user: str) -> None:
+    following = buses[user].follow(after=0)
+    async with asyncio.timeout(5):
+        async for _item in following:
+            break
+
+
+async def test_logs_takes_every_partition_of_what_the_agent_ships(buses: dict[str, Bus]) -> None:
+    logs = buses["logs"]
+    for partition in range(LOG_PARTITIONS):
+        await buses["agent"].js.publish(f"tm.log.{partition}.tj-a.1.worker.0", b"line\n")
+        consumer = logs_partition(partition)
+        subscription = await logs.js.pull_subscribe_bind(consumer.durable, stream=consumer.stream)
+        message = (await subscription.fetch(1, timeout=5))[0]
+        await message.ack_sync()
+
+
+async def test_the_agent_hears_what_is_kept_and_nothing_of_the_jobs(buses: dict[str, Bus]) -> None:
+    heard = await buses["agent"].client.subscribe("tm.kept.>")
+    await buses["agent"].client.flush()
+    await buses["logs"].client.publish("tm.kept.tj-a.1.worker.0", b"{}")
+    assert (await heard.next_msg(timeout=5)).data == b"{}"
+    await hears_nothing(buses, "agent", "tm.job.tj-a.state.submitted")
+
+
+async def test_a_service_reads_nobody_elses_answers(buses: dict[str, Bus]) -> None:
+    await hears_nothing(buses, "watchdog", "_INBOX_submitter.reply")
+
+
+async def test_nobody_but_the_platform_makes_or_removes_streams(buses: dict[str, Bus]) -> None:
+    for user, bus in buses.items():
+        if user == "platform":
+            continue
+        with pytest.raises(Exception, match=r"timeout|Timeout"):
+            await bus.client.request("$JS.API.STREAM.DELETE.JOBS", b"", timeout=0.2)
+
+
+async def test_the_watchdogs_reaction_is_bound_to_its_consumer(buses: dict[str, Bus]) -> None:
+    info = await buses["watchdog"].js.consumer_info(WATCHDOG_ATTEMPTS.stream, WATCHDOG_ATTEMPTS.durable)
+    assert info.config.filter_subject == WATCHDOG_ATTEMPTS.subject
+
+
+async def test_a_wrong_password_is_refused(server: GuardedServer) -> None:
+    wrong = replace(BusOptions(server.url, "watchdog", "guess"), connect_timeout_s=1)
+    with pytest.raises(BusUnavailableError, match="watchdog"):
+        await Bus.connect(wrong)

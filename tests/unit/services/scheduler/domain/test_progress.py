@@ -1,0 +1,154 @@
+"""Why an attempt ends: the earliest of everything that ends it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.scheduler.domain.progress import combine, describe_exit, endings, unreported
+from services.scheduler.domain.terms import LAST_WORDS_S, Terms
+from shared.events import EndReason, OutOfMemory, ReplicaExit, StopRequested
+from shared.jobs import Replica
+from tests.support.jobs import START
+from tests.support.lives import Life
+
+
+def running(roles=(("worker", 2),), **spec) -> Life:
+    life = Life(spec=spec, roles=roles).place().look()
+    for role, count in roles:
+        for index in range(count):
+            life.starts(role, index)
+    return life.look()
+
+
+def ends_of(life: Life):
+    replicas = combine(life.job.attempt, life.engine.replicas)
+    return endings(life.job, Terms.of(life.job), replicas, life.now)
+
+
+def test_nothing_ends_an_attempt_that_runs():
+    assert ends_of(running()) == ()
+
+
+def test_an_attempt_is_complete_when_every_replica_succeeded():
+    life = running().exits(index=0)
+    assert ends_of(life) == ()
+    life.wait(5).exits(index=1)
+    (end,) = ends_of(life)
+    assert (end.reason, end.at) == (EndReason.COMPLETED, life.now)
+
+
+def test_an_attempt_is_complete_when_the_deciding_role_succeeded():
+    life = running((("master", 1), ("worker", 2)), completion={"succeedWhen": "role:master"})
+    assert ends_of(life.exits("worker", 0)) == ()
+    (end,) = ends_of(life.exits("master", 0))
+    assert end.reason is EndReason.COMPLETED
+    assert end.stop_at == life.now
+
+
+def test_the_first_failure_ends_the_attempt_and_leaves_time_for_last_words():
+    life = running().exits(index=1, code=3)
+    (end,) = ends_of(life)
+    assert (end.reason, end.failure.index, end.failure.exit.code) == (EndReason.FAILED, 1, 3)
+    assert end.stop_at == life.now + timedelta(seconds=LAST_WORDS_S)
+
+
+def test_a_survivor_that_fails_later_is_not_the_reason():
+    life = running().exits(index=1, code=3).wait(2).exits(index=0, code=1)
+    assert [end.failure.index for end in ends_of(life)] == [1, 0]
+
+
+def test_a_failure_before_the_deciding_role_succeeded_counts():
+    life = running((("master", 1), ("worker", 1)), completion={"succeedWhen": "role:master"})
+    life.exits("worker", 0, code=1).wait(1).exits("master", 0)
+    assert ends_of(life)[0].reason is EndReason.FAILED
+
+
+def test_a_failure_after_the_deciding_role_succeeded_does_not_count():
+    life = running((("master", 1), ("worker", 1)), completion={"succeedWhen": "role:master"})
+    life.exits("master", 0).wait(1).exits("worker", 0, code=1)
+    assert ends_of(life)[0].reason is EndReason.COMPLETED
+
+
+def test_a_gang_that_does_not_all_run_in_time_ends_by_its_start_timeout():
+    life = Life(spec={"startTimeout": "60s"}).place().look().starts(index=0)
+    assert ends_of(life.wait(59)) == ()
+    (end,) = ends_of(life.wait(1))
+    assert (end.reason, end.at) == (EndReason.START_TIMEOUT, START + timedelta(seconds=60))
+
+
+def test_an_attempt_that_had_its_time_ends_by_its_max_run_time():
+    life = running(maxRunTime="1h").wait(3600)
+    (end,) = ends_of(life)
+    assert end.reason is EndReason.MAX_RUN_TIME
+    assert end.message == "the attempt ran for its maxRunTime of 1h"
+
+
+def test_the_run_time_counts_from_the_last_start():
+    life = Life(spec={"maxRunTime": "60s"}).place().look().starts(index=0).wait(50).starts(index=1).look()
+    assert ends_of(life.wait(20)) == ()
+    assert ends_of(life.wait(40))[0].reason is EndReason.MAX_RUN_TIME
+
+
+def test_a_stop_request_ends_the_attempt_with_its_reason():
+    life = running()
+    life.tell(StopRequested(by="ada", reason="enough"))
+    (end,) = ends_of(life)
+    assert (end.reason, end.message) == (EndReason.STOPPED, "enough")
+
+
+def test_replicas_that_we_stopped_are_no_failures():
+    life = running()
+    life.tell(StopRequested(by="ada"))
+    life.look().wait(1).obeys_stop()
+    assert [end.reason for end in ends_of(life)] == [EndReason.STOPPED]
+
+
+def test_a_lost_replica_is_the_platforms_fault():
+    life = running().exits(index=0, code=None, cause="lost", message="the machine restarted")
+    assert ends_of(life)[0].reason is EndReason.PLATFORM
+    assert "was lost: the machine restarted" in ends_of(life)[0].message
+
+
+def test_replicas_stopped_behind_the_jobs_back_end_it_by_the_platform():
+    life = running()
+    for index in range(2):
+        life.exits(index=index, code=None, signal=15, cause="stopped")
+    (end,) = ends_of(life)
+    assert end.reason is EndReason.PLATFORM
+
+
+def test_what_is_on_record_is_not_changed_by_what_is_seen_later():
+    life = running().wait(1).exits(index=0, code=3).look()
+    seen = {"worker-0": Replica(role="worker", index=0, node="n-1", started_at=START, exit=ReplicaExit(code=0))}
+    assert combine(life.job.attempt, seen)["worker-0"].exit.code == 3
+
+
+def test_only_news_is_unreported():
+    life = Life().place().look().starts(index=0)
+    changes = unreported(life.job.attempt, combine(life.job.attempt, life.engine.replicas))
+    assert [(change.index, change.state) for change in changes] == [(0, "started")]
+    life.look().exits(index=0, code=1)
+    changes = unreported(life.job.attempt, combine(life.job.attempt, life.engine.replicas))
+    assert [(change.index, change.state) for change in changes] == [(0, "exited")]
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence"),
+    [
+        (ReplicaExit(code=3), "replica worker-0 on node n-1 exited with code 3"),
+        (ReplicaExit(signal=11), "replica worker-0 on node n-1 was killed by signal 11 (SIGSEGV)"),
+        (ReplicaExit(signal=64), "replica worker-0 on node n-1 was killed by signal 64 (SIGRTMAX)"),
+        (
+            ReplicaExit(signal=9, out_of_memory=OutOfMemory.CERTAIN),
+            "replica worker-0 on node n-1 was killed by signal 9 (SIGKILL); it ran out of memory",
+        ),
+        (
+            ReplicaExit(cause="never-started", message="no bash"),
+            "replica worker-0 on node n-1 could not be started: no bash",
+        ),
+    ],
+)
+def test_an_exit_is_told_in_a_sentence(end, sentence):
+    assert describe_exit(Replica(role="worker", index=0, node="n-1"), end) == sentence

@@ -1,0 +1,55 @@
+"""What the scheduler reads out of a spec."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from services.scheduler.domain.nodes import Request
+from services.scheduler.domain.terms import Terms
+from shared import events as ev
+from shared.jobs import Recorded, fold
+from tests.support.jobs import START, event, role, submitted
+
+
+def job(**spec):
+    made = submitted()
+    made = made.model_copy(update={"spec": {**made.spec, **spec}, "priority": 7})
+    return fold(None, Recorded(42, "", event(made, "tj-aaaaaaaaaaaa")))
+
+
+def test_durations_are_read_in_seconds_with_their_defaults():
+    terms = Terms.of(job())
+    assert (terms.start_timeout_s, terms.max_run_time_s, terms.grace_s) == (1800, None, 30)
+    terms = Terms.of(job(startTimeout="90s", maxRunTime="2h", terminationGrace="5s"))
+    assert terms.start_deadline(START) == START + timedelta(seconds=90)
+    assert terms.run_deadline(START) == START + timedelta(hours=2)
+    assert terms.grace_s == 5
+
+
+def test_without_a_limit_there_is_no_run_deadline():
+    assert Terms.of(job()).run_deadline(START) is None
+
+
+def test_all_roles_decide_unless_one_is_named():
+    assert Terms.of(job()).deciding_roles == {"worker"}
+    assert Terms.of(job(completion={"succeedWhen": "role:master"})).deciding_roles == {"master"}
+
+
+def test_requests_are_those_that_were_resolved_at_submission():
+    made = submitted().model_copy(
+        update={
+            "resolved": ev.Resolved(
+                cluster="main", roles=(role(cpu_millis=2000, memory_bytes=5, gpu_count=2, gpu_model="H100"),)
+            )
+        }
+    )
+    terms = Terms.of(fold(None, Recorded(1, "", event(made, "tj-aaaaaaaaaaaa"))))
+    assert terms.roles[0].request == Request(2000, 5, 2, "H100")
+    assert (terms.roles[0].replicas, terms.roles[0].pool) == (2, "public")
+
+
+def test_a_gang_queues_by_the_sequence_of_its_submission():
+    one = job(excludeNodes=["node-1"])
+    gang = Terms.of(one).gang(one)
+    assert (gang.sequence, gang.priority, gang.attempt) == (42, 7, 1)
+    assert gang.excluded == {"node-1"}
