@@ -1,10 +1,10 @@
 """How log and TensorBoard bytes travel from the node agents to `logs` and `watchdog`, and what `logs` answers.
 
 A *file* is the log of a replica or one TensorBoard file of it. Its bytes go as chunks on
-`tm.log.<partition>.<job>.<attempt>.<role>.<index>`: raw bytes as body, everything else in headers. The offset is that of
-the first byte within the file; an empty chunk with `Tm-End` says that the file is complete. A file that was truncated or
-replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1 where it is left out), so
-that bytes of different content can never meet at one offset.
+`tm.log.<partition>.<job>.<attempt>.<role>.<index>`: raw bytes as body, everything else in headers. The offset is that
+of the first byte within the file; an empty chunk with `Tm-End` says that the file is complete. A file that was
+truncated or replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1 where it is
+left out), so that bytes of different content can never meet at one offset.
 
 `logs` announces on `tm.kept.<job>.<attempt>.<role>.<index>` how far a file is durable. Chunks may be lost, repeated or
 reordered on the way; the announced offset is what an agent goes by, and `gap` tells it to send again from there.
@@ -32,9 +32,9 @@ KEPT_SUBJECTS: Final = "tm.kept.>"
 Kind = Literal["log", "tb"]
 Times = tuple[tuple[int, int], ...]
 
-_TOKEN: Final = r"[a-z0-9][a-z0-9-]{0,62}"
+_LABEL: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 _NUMBER: Final = r"\d{1,10}"
-_REPLICA: Final = rf"(?P<job>{_TOKEN})\.(?P<attempt>{_NUMBER})\.(?P<role>{_TOKEN})\.(?P<index>{_NUMBER})"
+_REPLICA: Final = rf"(?P<job>{_LABEL})\.(?P<attempt>{_NUMBER})\.(?P<role>{_LABEL})\.(?P<index>{_NUMBER})"
 _LOG_SUBJECT: Final = re.compile(rf"tm\.log\.{_NUMBER}\.{_REPLICA}", re.ASCII)
 _KEPT_SUBJECT: Final = re.compile(rf"tm\.kept\.{_REPLICA}", re.ASCII)
 _PATH_MAX_BYTES: Final = 1024

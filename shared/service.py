@@ -7,14 +7,23 @@ service does not look at signals or arguments: it is built by its `bootstrap`, w
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Sequence
-from typing import Protocol
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
+import structlog
 from fastapi import FastAPI
 
+from shared.bus import BusUnavailableError
+from shared.errors import TrainmasterError, UnavailableError
 from shared.http.origin import Origin
 from shared.http.serve import HttpServer
+from shared.settings import ServiceSettings, read_settings
+from shared.telemetry import configure_logging
+
+_RETRY_S: Final = 1.0
 
 
 class Service(Protocol):
@@ -39,8 +48,12 @@ class Service(Protocol):
         ...
 
 
+Settings = TypeVar("Settings", bound=ServiceSettings)
+Bootstrap = Callable[[Settings], Awaitable[Service]]
+
+
 async def run_services(services: Sequence[Service], server: HttpServer, stopping: asyncio.Event) -> None:
-    """Run services and their server until `stopping` is set or one of them fails; HTTP ends first, streams with it."""
+    """Run services and their server until `stopping` is set or one of them ends; HTTP ends first, streams with it."""
     server.mount(Origin([service.app for service in services]))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(service.run(), name=service.name) for service in services]
@@ -55,12 +68,42 @@ async def _stop_all(
     await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     await server.stop()
+    await asyncio.wait([tasks[-1]])
     for service in services:
         await service.stop()
 
 
-def stop_on_signals(stopping: asyncio.Event) -> None:
-    """Let SIGTERM and Ctrl-C set the event; for processes that are one service."""
-    loop = asyncio.get_running_loop()
+def main(settings_type: type[Settings], bootstrap: Bootstrap[Settings]) -> None:
+    """A process that is one service: settings from the environment, an end by SIGTERM or Ctrl-C."""
+    try:
+        settings = read_settings(settings_type, os.environ)
+        configure_logging(settings.log_format, settings.log_level)
+        asyncio.run(_run_alone(settings, bootstrap))
+    except TrainmasterError as error:
+        sys.exit(f"error: {error.message}")
+
+
+async def _run_alone(settings: Settings, bootstrap: Bootstrap[Settings]) -> None:
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    server = HttpServer(settings.host, settings.port)
+    service = await _bootstrapped(settings, bootstrap, stopping)
+    if service is not None:
+        structlog.get_logger(service=service.name).info("service_started", host=settings.host, port=server.port)
+        await run_services([service], server, stopping)
+
+
+async def _bootstrapped(settings: Settings, bootstrap: Bootstrap[Settings], stopping: asyncio.Event) -> Service | None:
+    """The service, once the parts that it needs are there; None where the process is to end before that."""
+    while not stopping.is_set():
+        try:
+            return await bootstrap(settings)
+        except (UnavailableError, BusUnavailableError) as error:
+            structlog.get_logger().warning("service_waits", reason=error.message)
+        try:
+            async with asyncio.timeout(_RETRY_S):
+                await stopping.wait()
+        except TimeoutError:
+            continue
+    return None

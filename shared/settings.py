@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from shared.bus import BusOptions
 from shared.errors import TrainmasterError
 from shared.telemetry import LogFormat
 
@@ -37,6 +38,10 @@ class ServiceSettings(BaseModel):
     jwks_file: Path | None = Field(None, description="JSON Web Key Set with the public keys that sign tokens")
     log_format: LogFormat = Field("json", description="json, or console for people")
     log_level: str = Field("INFO", pattern=r"^(DEBUG|INFO|WARNING|ERROR)$", description="least level that is logged")
+
+    def bus_options(self) -> BusOptions:
+        """How this service connects to NATS."""
+        return BusOptions(self.nats_url, self.nats_user, self.nats_password.get_secret_value())
 
 
 Settings = TypeVar("Settings", bound=BaseModel)

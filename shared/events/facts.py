@@ -35,12 +35,13 @@ class ResolvedRole(Fact):
 
 
 class ResolvedMount(Fact):
-    """Where a mount's data is."""
+    """Where a mount's data is; no link below `root` (a URI, too) may lead out of it."""
 
     mount_path: str
     type: str
     source: str
     uri: str
+    root: str | None = None
     read_only: bool = False
 
 

@@ -68,7 +68,6 @@ class Placed(Payload):
 
     cluster: str
     roles: tuple[RolePlacement, ...]
-    master_port: int = 23456
     diagnosing: bool = False
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -94,8 +94,7 @@ class FakePlatform:
         return [seen for seen in self.requests if (seen.method, seen.path) == (method, path)]
 
     def start(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(self.port, self)
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -124,45 +123,50 @@ def fake_platform() -> Iterator[FakePlatform]:
         platform.stop()
 
 
-def _handler(platform: FakePlatform) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
+    def __init__(self, port: int, platform: FakePlatform) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.platform = platform
 
-        def _answer(self) -> None:
-            parts = urlsplit(self.path)
-            body = self._body()
-            answer = platform.next_answer(
-                Seen(self.command, parts.path, parse_qs(parts.query), dict(self.headers.items()), body)
-            )
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            if answer.pieces is None:
-                self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-            else:
-                self._stream(answer)
-            if answer.breaks:
-                self.close_connection = True
 
-        def _body(self) -> bytes:
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
 
-        def _stream(self, answer: Answer) -> None:
-            self.send_header("Transfer-Encoding", "chunked")
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing: what was asked is in `FakePlatform.requests`."""
+
+    def handle_one_request(self) -> None:
+        with suppress(ConnectionError):  # clients under test hang up in the middle
+            super().handle_one_request()
+
+    def answer(self) -> None:
+        parts = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        seen = Seen(self.command, parts.path, parse_qs(parts.query), dict(self.headers.items()), body)
+        answer = self.server.platform.next_answer(seen)
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if answer.pieces is None:
+            self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
-            for piece in answer.pieces or ():
-                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
-                self.wfile.flush()
-            if answer.gate:
-                answer.gate.wait()
-            if not answer.breaks:
-                self.wfile.write(b"0\r\n\r\n")
+            self.wfile.write(answer.body)
+        else:
+            self._stream(answer)
+        self.close_connection = self.close_connection or answer.breaks
 
-        do_GET = do_POST = do_PUT = do_DELETE = _answer
+    def _stream(self, answer: Answer) -> None:
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in answer.pieces or ():
+            self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            self.wfile.flush()
+        if answer.gate:
+            answer.gate.wait()
+        if not answer.breaks:
+            self.wfile.write(b"0\r\n\r\n")
 
-    return Handler
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815  # http.server's names

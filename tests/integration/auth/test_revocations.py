@@ -40,6 +40,13 @@ async def until_revoked(revocations: KvRevocations, token: Claims) -> None:
     await eventually(look)
 
 
+async def until_connected(bus: Bus, *, wanted: bool) -> None:
+    async def look() -> bool | None:
+        return True if bus.client.is_connected is wanted else None
+
+    await eventually(look)
+
+
 async def test_what_one_service_revokes_every_service_refuses(bus: Bus) -> None:
     async with (
         watching(KvRevocations(bus.js, SystemClock())) as writer,
@@ -77,10 +84,12 @@ async def test_revocations_outlive_a_restart_of_the_server(tmp_path: Path) -> No
         async with watching(KvRevocations(bus.js, SystemClock())) as revocations:
             await revocations.revoke_token(claims("t1"))
             server.kill()
+            await until_connected(bus, wanted=False)
             assert revocations.revoked(claims("t1"))
             server.start()
+            await until_connected(bus, wanted=True)
             async with watching(KvRevocations(bus.js, SystemClock())) as late:
                 assert late.revoked(claims("t1"))
     finally:
-        server.kill()
         await bus.close()
+        server.kill()

@@ -90,17 +90,21 @@ async def test_a_job_passes_through_its_whole_life_with_the_services_own_users(b
         assert loaded.deleted
 
 
-@pytest.mark.parametrize("user", ["submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent"])
-@pytest.mark.parametrize(
-    "payload",
-    [submitted(), placed(), ev.RetryDecided(retry=True, reason="x"), ev.DiagnosisFinished(passed=True)],
-    ids=lambda payload: payload.AUTHOR,
-)
-async def test_nobody_forges_the_event_of_another(buses: dict[str, Bus], user: str, payload: Payload) -> None:
-    if user == payload.AUTHOR:
-        return
-    with pytest.raises(BusUnavailableError):
-        await buses[user].observe(event(payload, new_job_id()))
+async def test_nobody_forges_the_event_of_another(buses: dict[str, Bus]) -> None:
+    payloads: list[Payload] = [
+        submitted(),
+        placed(),
+        ev.RetryDecided(retry=True, reason="x"),
+        ev.DiagnosisFinished(passed=True),
+    ]
+    forgeries = [
+        buses[user].observe(event(payload, new_job_id()))
+        for user in ("submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
+        for payload in payloads
+        if payload.AUTHOR != user
+    ]
+    outcomes = await asyncio.gather(*forgeries, return_exceptions=True)
+    assert all(isinstance(outcome, BusUnavailableError) for outcome in outcomes)
 
 
 @pytest.mark.parametrize("user", ["submitter", "scheduler", "watchdog", "diagnoser", "logs"])
