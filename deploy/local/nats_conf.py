@@ -15,6 +15,7 @@ from typing import Final
 from shared.bus.streams import (
     CATALOG_BUCKET,
     CODE_BUCKET,
+    CREDENTIALS_BUCKET,
     DIAGNOSER_REQUESTS,
     JOBS,
     LEASE_BUCKET,
@@ -89,6 +90,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             f"$O.{CODE_BUCKET}.>",
             f"$JS.API.STREAM.PURGE.OBJ_{CODE_BUCKET}",
             f"$KV.{REVOCATION_BUCKET}.*",
+            *_reads(f"KV_{CREDENTIALS_BUCKET}"),
+            f"$KV.{CREDENTIALS_BUCKET}.*",
         ),
     ),
     "scheduler": Rights(
@@ -98,7 +101,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             "tm.epoch.>",
             "tm.node.>",
             "tm.dlq.scheduler.>",
-            *_catalog("pool", "instance-type"),
+            *_catalog("cluster", "pool", "instance-type"),
             *_reads(f"KV_{LEASE_BUCKET}"),
             f"$KV.{LEASE_BUCKET}.>",
             *_reads(f"OBJ_{CODE_BUCKET}"),

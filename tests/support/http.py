@@ -27,9 +27,9 @@ class KnownTokens:
 
 
 @asynccontextmanager
-async def calling(app: Any, token: str | None = "ada") -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the application that sends the token."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+async def calling(app: Any, user: str | None = "ada") -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application that sends the user's token."""
+    headers = {"Authorization": f"Bearer {user}"} if user else {}
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
         yield client

@@ -38,6 +38,7 @@ class Platform:
     home: Path
     nodes: int = 1
     port: int = field(default_factory=free_port)
+    scratch: Path = Path()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,6 +92,24 @@ class Platform:
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await_("the killed platform is gone", lambda: self.pid is None)
+
+    def kill_part(self, part: str) -> None:
+        """kill -9 of the platform itself, or of one of its children (which it then starts again)."""
+        if part == "platform":
+            self.kill()
+            return
+        pid = await_(f"there is a process of {part}", lambda: self.child(part))
+        os.kill(pid, signal.SIGKILL)
+        await_(f"{part} was started again", lambda: (self.child(part) or pid) != pid)
+
+    def child(self, part: str) -> int | None:
+        """Process of `agent` or `nats-server`."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        for child in children:
+            command = Path(f"/proc/{child}/cmdline").read_bytes()
+            if part.encode() in command:
+                return int(child)
+        return None
 
     @property
     def http(self) -> httpx.Client:
