@@ -53,24 +53,26 @@ Bootstrap = Callable[[Settings], Awaitable[Service]]
 
 
 async def run_services(services: Sequence[Service], server: HttpServer, stopping: asyncio.Event) -> None:
-    """Run services and their server until `stopping` is set or one of them ends; HTTP ends first, streams with it."""
+    """Run services and their server until `stopping` is set or one of them ends; HTTP ends first, streams with it.
+
+    Raises an ExceptionGroup of what failed, after all the others have ended in their own time.
+    """
     server.mount(Origin([service.app for service in services]))
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(service.run(), name=service.name) for service in services]
-        tasks.append(group.create_task(server.run(), name="http"))
-        group.create_task(_stop_all(services, server, stopping, tasks))
-
-
-async def _stop_all(
-    services: Sequence[Service], server: HttpServer, stopping: asyncio.Event, tasks: Sequence[asyncio.Task[None]]
-) -> None:
+    http = asyncio.create_task(server.run(), name="http")
+    tasks = [asyncio.create_task(service.run(), name=service.name) for service in services]
     asked = asyncio.create_task(stopping.wait())
-    await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    asked.cancel()
-    await server.stop()
-    await asyncio.wait([tasks[-1]])
-    for service in services:
-        await service.stop()
+    try:
+        await asyncio.wait([asked, http, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        await server.stop()
+        await asyncio.wait([http])
+        for service in services:
+            await service.stop()
+        ends = await asyncio.gather(http, *tasks, return_exceptions=True)
+    failures = [end for end in ends if isinstance(end, Exception)]
+    if failures:
+        raise ExceptionGroup("a service failed", failures)
 
 
 def main(settings_type: type[Settings], bootstrap: Bootstrap[Settings]) -> None:
@@ -88,22 +90,24 @@ async def _run_alone(settings: Settings, bootstrap: Bootstrap[Settings]) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     server = HttpServer(settings.host, settings.port)
-    service = await _bootstrapped(settings, bootstrap, stopping)
-    if service is not None:
-        structlog.get_logger(service=service.name).info("service_started", host=settings.host, port=server.port)
-        await run_services([service], server, stopping)
+    wiring = asyncio.create_task(_patiently(settings, bootstrap))
+    asked = asyncio.create_task(stopping.wait())
+    await asyncio.wait([wiring, asked], return_when=asyncio.FIRST_COMPLETED)
+    if not wiring.done():
+        wiring.cancel()
+        await asyncio.gather(wiring, return_exceptions=True)
+        await server.stop()
+        return
+    service = wiring.result()
+    structlog.get_logger(service=service.name).info("service_started", host=settings.host, port=server.port)
+    await run_services([service], server, stopping)
 
 
-async def _bootstrapped(settings: Settings, bootstrap: Bootstrap[Settings], stopping: asyncio.Event) -> Service | None:
-    """The service, once the parts that it needs are there; None where the process is to end before that."""
-    while not stopping.is_set():
+async def _patiently(settings: Settings, bootstrap: Bootstrap[Settings]) -> Service:
+    """The service, as soon as the parts that it needs are there."""
+    while True:
         try:
             return await bootstrap(settings)
         except (UnavailableError, BusUnavailableError) as error:
             structlog.get_logger().warning("service_waits", reason=error.message)
-        try:
-            async with asyncio.timeout(_RETRY_S):
-                await stopping.wait()
-        except TimeoutError:
-            continue
-    return None
+        await asyncio.sleep(_RETRY_S)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
 from shared.bus.connection import BusOptions, connect
@@ -16,7 +20,8 @@ from shared.bus.streams import JOBS
 from shared.events import Event, subject_of
 from shared.jobs import Job, Recorded
 
-JOB_SUBJECTS = ("tm.job.>",)
+JOB_SUBJECTS: Final = ("tm.job.>",)
+_FLUSH_S: Final = 2.0
 
 
 class Bus:
@@ -77,9 +82,10 @@ class Bus:
             raise BusUnavailableError(f"JetStream does not answer: {type(error).__name__}") from error
 
     async def close(self) -> None:
-        """Send what is pending and disconnect."""
+        """Send what is pending, as far as the server takes it within two seconds, and disconnect."""
+        if self.client.is_connected:
+            with contextlib.suppress(NatsError, OSError, TimeoutError):
+                async with asyncio.timeout(_FLUSH_S):
+                    await self.client.flush()
         if not self.client.is_closed:
-            await self.client.drain() if self.client.is_connected else await self.client.close()
-
-
-__all__ = ["Bus", "Claim", "Fence", "Transition"]
+            await self.client.close()

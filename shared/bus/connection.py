@@ -41,13 +41,17 @@ async def connect(options: BusOptions) -> Client:
 
     async def on_error(error: Exception) -> None:
         nonlocal last_error
-        last_error = str(error) or type(error).__name__
-        log.warning("nats_error", error=last_error)
+        text = str(error) or type(error).__name__
+        if text != last_error:  # a server that is away would otherwise fill the log four times a second
+            log.warning("nats_error", error=text)
+        last_error = text
 
     async def on_disconnect() -> None:
         log.warning("nats_disconnected")
 
     async def on_reconnect() -> None:
+        nonlocal last_error
+        last_error = ""
         log.info("nats_reconnected")
 
     try:

@@ -87,7 +87,7 @@ def attempt_document(*codes: int) -> dict[str, Any]:
     }
 
 
-def event_document(name: str, second: float = 0, attempt: int = 1, **data: Any) -> dict[str, Any]:
+def event_document(name: str, second: float = 0, attempt: int = 1, /, **data: Any) -> dict[str, Any]:
     """A CloudEvent of a job; `name` as in `job.placed`."""
     return {
         "specversion": "1.0",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from shared.bus import Bus
 from shared.service import Service
 
 Found = TypeVar("Found")
@@ -29,3 +30,12 @@ async def eventually(look: Callable[[], Awaitable[Found | None]], limit_s: float
         while (found := await look()) is None:
             await asyncio.sleep(0.02)
     return found
+
+
+async def until_connected(bus: Bus, *, wanted: bool = True) -> None:
+    """Return when the connection to NATS is there, or gone."""
+
+    async def look() -> bool | None:
+        return True if bus.client.is_connected is wanted else None
+
+    await eventually(look)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,7 +21,7 @@ from shared.jobs import Job, JobState
 from shared.reacting import ReactingService
 from tests.support import jobs
 from tests.support.nats import NatsServer
-from tests.support.services import eventually, running
+from tests.support.services import eventually, running, until_connected
 
 FAILED = ev.AttemptEnded(
     reason=ev.EndReason.FAILED,
@@ -62,6 +64,13 @@ async def test_a_failed_attempt_is_decided_with_the_exit_status_as_reason(bus: B
     assert job.attempt.decision.retry is False
     assert job.attempt.decision.reason == "worker-0 ended with exit code 3; the job asks for no retries"
     assert job.state is JobState.DECIDING
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(watchdog.app), base_url="http://watchdog") as client:
+
+        async def counted() -> bool | None:
+            page = (await client.get("/metrics")).text
+            return 'watchdog_decisions_total{retry="false",root_cause="exit-code"} 1.0' in page or None
+
+        await eventually(counted)
 
 
 async def test_a_decision_continues_the_trace_of_its_cause(bus: Bus, watchdog: ReactingService) -> None:
@@ -129,3 +138,30 @@ async def test_it_does_not_start_without_its_consumer(bus: Bus, nats_server: Nat
     await bus.js.delete_consumer(WATCHDOG_ATTEMPTS.stream, WATCHDOG_ATTEMPTS.durable)
     with pytest.raises(UnavailableError, match="consumer watchdog-attempts of JOBS is gone"):
         await bootstrap(WatchdogSettings(nats_url=nats_server.url, nats_user=""))
+
+
+async def test_it_does_not_start_on_a_consumer_with_another_filter(bus: Bus, nats_server: NatsServer) -> None:
+    await bus.js.delete_consumer(WATCHDOG_ATTEMPTS.stream, WATCHDOG_ATTEMPTS.durable)
+    other = dataclasses.replace(WATCHDOG_ATTEMPTS, subject="tm.job.*.state.started")
+    await bus.js.add_consumer(other.stream, other.config())
+    with pytest.raises(UnavailableError, match=r"has filter tm\.job\.\*\.state\.started"):
+        await bootstrap(WatchdogSettings(nats_url=nats_server.url, nats_user=""))
+
+
+async def test_it_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    server.start()
+    await server.wipe()
+    bus = await server.bus()
+    service = await bootstrap(WatchdogSettings(nats_url=server.url, nats_user=""))
+    try:
+        async with running(service):
+            await service.reacts.wait()
+            server.kill()
+            await until_connected(bus, wanted=False)
+            server.start()
+            await until_connected(bus)
+            await decided(bus, await append_failed_attempt(bus))
+    finally:
+        await bus.close()
+        server.kill()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from shared.auth.authenticator import TokenAuthenticator

@@ -40,7 +40,8 @@ def test_other_kinds_of_keys_in_a_set_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "[]", "{}", '{"keys": []}', '{"keys": 3}', '{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AA"}]}']
+    "text",
+    ["", "x", "[]", "{}", '{"keys": []}', '{"keys": 3}', '{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "AA"}]}'],
 )
 def test_what_is_no_key_set_is_refused(text: str) -> None:
     with pytest.raises(KeyFormatError):

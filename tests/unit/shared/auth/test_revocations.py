@@ -15,8 +15,8 @@ from shared.ids import UserId
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def claims(token_id: str = "t1", user: str = "u-ada", issued_at: datetime = NOW) -> Claims:
-    return Claims(Principal(UserId(user), "ada"), token_id, issued_at, issued_at + timedelta(hours=1))
+def claims(number: str = "t1", user: str = "u-ada", issued_at: datetime = NOW) -> Claims:
+    return Claims(Principal(UserId(user), "ada"), number, issued_at, issued_at + timedelta(hours=1))
 
 
 def test_one_revoked_token_leaves_the_users_others_alone() -> None:

@@ -105,7 +105,7 @@ def test_a_key_that_is_not_known_by_its_id_is_refused(clock: ManualClock, kid: A
     token = TokenIssuer(SigningKey.generate(), clock).issue(ADA).token
     with pytest.raises(UnauthenticatedError, match="not known"):
         verifier(clock).verify(token)
-    header, payload, signature = forged(clock).split(".")
+    _, payload, signature = forged(clock).split(".")
     other = base64.urlsafe_b64encode(json.dumps({"alg": "EdDSA", "kid": kid}).encode()).decode().rstrip("=")
     with pytest.raises(UnauthenticatedError):
         verifier(clock).verify(f"{other}.{payload}.{signature}")

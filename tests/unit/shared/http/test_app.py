@@ -28,19 +28,19 @@ def app_with(**options: object) -> FastAPI:
 
 
 async def test_a_process_that_answers_is_alive_whatever_its_checks_say() -> None:
-    async with calling(app_with(checks={"consumer": broken}), token=None) as client:
+    async with calling(app_with(checks={"consumer": broken}), user=None) as client:
         assert (await client.get("/healthz")).json() == {"alive": True}
 
 
 async def test_a_service_is_ready_when_all_checks_are_well() -> None:
-    async with calling(app_with(checks={"consumer": fine}), token=None) as client:
+    async with calling(app_with(checks={"consumer": fine}), user=None) as client:
         response = await client.get("/readyz")
     assert response.status_code == 200
     assert response.json() == {"ready": True, "checks": {"consumer": {"ok": True, "detail": "3 waiting"}}}
 
 
 async def test_one_check_that_fails_makes_it_unready_and_says_why() -> None:
-    async with calling(app_with(checks={"a": fine, "b": broken}), token=None) as client:
+    async with calling(app_with(checks={"a": fine, "b": broken}), user=None) as client:
         response = await client.get("/readyz")
     assert response.status_code == 503
     assert response.json()["checks"]["b"] == {"ok": False, "detail": "consumer x is gone"}
@@ -49,18 +49,20 @@ async def test_one_check_that_fails_makes_it_unready_and_says_why() -> None:
 async def test_metrics_carry_the_services_own_too() -> None:
     registry = CollectorRegistry()
     Counter("trainmaster_things", "Things.", registry=registry).inc(3)
-    async with calling(app_with(registry=registry), token=None) as client:
+    async with calling(app_with(registry=registry), user=None) as client:
         page = (await client.get("/metrics")).text
     assert "trainmaster_things_total 3.0" in page
 
 
 async def test_openapi_is_3_1_and_names_problems_and_the_token() -> None:
-    async with calling(app_with(), token=None) as client:
+    async with calling(app_with(), user=None) as client:
         document = (await client.get("/openapi.json")).json()
     operation = document["paths"]["/v1/jobs/{job}"]["get"]
     assert document["openapi"].startswith("3.1")
     assert operation["security"] == [{"bearer": []}]
-    assert operation["responses"]["default"]["content"]["application/problem+json"]["schema"]["$ref"].endswith("Problem")
+    assert operation["responses"]["default"]["content"]["application/problem+json"]["schema"]["$ref"].endswith(
+        "Problem"
+    )
     assert "422" not in operation["responses"]
     assert set(document["components"]["schemas"]) == {"Problem"}
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"

@@ -65,7 +65,7 @@ async def test_a_handler_learns_who_asks(app: FastAPI) -> None:
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic YTpi", "ada", "Bearer wrong", "Token ada"])
 async def test_every_route_that_is_not_public_asks_for_a_valid_token(app: FastAPI, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
-    async with calling(app, token=None) as client:
+    async with calling(app, user=None) as client:
         response = await client.get("/v1/things/secret", headers=headers)
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"] == "Bearer"
@@ -73,7 +73,7 @@ async def test_every_route_that_is_not_public_asks_for_a_valid_token(app: FastAP
 
 
 async def test_a_public_route_asks_for_none(app: FastAPI) -> None:
-    async with calling(app, token=None) as client:
+    async with calling(app, user=None) as client:
         assert (await client.get("/v1/open")).json() == {"open": "yes"}
 
 
@@ -85,7 +85,7 @@ async def test_nothing_of_a_body_is_read_for_somebody_unknown(app: FastAPI) -> N
         read += 1
         yield b"{}"
 
-    async with calling(app, token=None) as client:
+    async with calling(app, user=None) as client:
         response = await client.post("/v1/things", content=body(), headers=JSON)
     assert response.status_code == 401
     assert read == 0

@@ -1,0 +1,81 @@
+"""A service whose whole work is to react to one durable consumer, such as the watchdog: bus, broker, health, HTTP.
+
+`reacting_service` refuses to start where the consumer is missing or has another filter, because FastStream would make a
+consumer of its own, or use the wrong one without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+from fastapi import FastAPI
+from faststream.nats import NatsBroker
+from nats.errors import Error as NatsError
+from prometheus_client import CollectorRegistry
+
+from shared import checks
+from shared.bus import Bus
+from shared.bus.reactions import Handler, react, reactions_broker
+from shared.bus.streams import Reaction
+from shared.errors import TrainmasterError, UnavailableError
+from shared.http.app import create_app
+from shared.http.health import Check
+from shared.telemetry import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class ReactingService:
+    """The running whole; see `shared.service.Service`."""
+
+    name: str
+    app: FastAPI
+    bus: Bus
+    broker: NatsBroker
+    reacts: asyncio.Event
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """React until `stop`; what is in hand is finished before the connections close."""
+        try:
+            await self.broker.start()
+            self.reacts.set()
+            await self.stopping.wait()
+        finally:
+            self.reacts.clear()
+            # NATS may be gone already; what was not acknowledged comes again.
+            with contextlib.suppress(NatsError, OSError):
+                await self.broker.stop()
+            await self.bus.close()
+
+    async def stop(self) -> None:
+        """Let `run` end."""
+        self.stopping.set()
+
+
+async def reacting_service(
+    *, name: str, title: str, bus: Bus, reaction: Reaction, handler: Handler, registry: CollectorRegistry | None = None
+) -> ReactingService:
+    """Wire the handler to its consumer; closes the bus and raises where JetStream or the consumer is not in order."""
+    health = {"jetstream": checks.jetstream(bus), reaction.durable: checks.consumer(bus, reaction)}
+    try:
+        for check in health.values():
+            await check()
+    except TrainmasterError:
+        await bus.close()
+        raise
+    reacts = asyncio.Event()
+    broker = reactions_broker(bus.options)
+    react(broker, reaction, handler, options=bus.options, service=name, tracing=Tracing(name))
+    app = create_app(service=name, title=title, checks={**health, "reacts": _whether(reacts)}, registry=registry)
+    return ReactingService(name, app, bus, broker, reacts)
+
+
+def _whether(reacts: asyncio.Event) -> Check:
+    async def check() -> str:
+        if not reacts.is_set():
+            raise UnavailableError("the service is not running yet, or not any more")
+        return "running"
+
+    return check

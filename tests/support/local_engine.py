@@ -1,0 +1,122 @@
+"""A local engine that is watched, and small gangs to run on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
+from services.scheduler.ports import CaughtUp, GangStart, Observation, ReplicaExited, ReplicaStart, ReplicaStarted
+from shared.events import ReplicaExit
+from shared.ids import new_job_id
+
+ROLE = "worker"
+ALL_OF_IT_S = 20
+
+
+def kill_runners(home: Path) -> None:
+    """End whatever a failed test left running."""
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and str(home) in str((process / "fd/1").readlink()):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def gang_of(*commands: str, env: Mapping[str, str] | None = None, job: str | None = None, **parts: object) -> GangStart:
+    """A gang with one replica a command."""
+    job = job or new_job_id()
+    replicas = tuple(
+        ReplicaStart(ROLE, index, "n-here", command, env={**identity(job, index), **(env or {})})
+        for index, command in enumerate(commands)
+    )
+    return GangStart(job, 1, "u-me", "default", "main", replicas, **parts)  # type: ignore[arg-type]
+
+
+def identity(job: str, index: int) -> dict[str, str]:
+    return {"TM_JOB_ID": job, "TM_ATTEMPT": "1", "TM_ROLE": ROLE, "TM_INDEX": str(index)}
+
+
+class Bench:
+    """An engine, and everything that it has reported."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self.engine = engine
+        self.seen: list[Observation] = []
+        self._changed = asyncio.Condition()
+
+    async def watch(self) -> None:
+        async for observation in self.engine.observe():
+            async with self._changed:
+                self.seen.append(observation)
+                self._changed.notify_all()
+
+    async def until(self, *wanted: str) -> None:
+        """Until all observations with these ids are in."""
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(lambda: set(wanted) <= self.ids()), ALL_OF_IT_S)
+
+    async def until_caught_up(self) -> frozenset[str]:
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(lambda: self._caught_up() is not None), ALL_OF_IT_S)
+        found = self._caught_up()
+        assert found is not None
+        return found.gangs
+
+    def ids(self) -> set[str]:
+        return {each.id for each in self.seen if not isinstance(each, CaughtUp)}
+
+    def _caught_up(self) -> CaughtUp | None:
+        return next((each for each in self.seen if isinstance(each, CaughtUp)), None)
+
+    async def run(self, gang: GangStart) -> list[ReplicaExit]:
+        """Start a gang and wait for its end: the exits of its replicas, in order."""
+        await self.engine.start(gang)
+        return await self.exits(gang)
+
+    async def started(self, gang: GangStart) -> None:
+        await self.until(*(f"{gang.replica_id(each)}/started" for each in gang.replicas))
+
+    async def exits(self, gang: GangStart) -> list[ReplicaExit]:
+        await self.until(*(f"{gang.replica_id(each)}/exited" for each in gang.replicas))
+        ends = {each.id: each.exit for each in self.seen if isinstance(each, ReplicaExited)}
+        return [ends[f"{gang.replica_id(each)}/exited"] for each in gang.replicas]
+
+    def starts(self, gang: GangStart) -> int:
+        return sum(isinstance(each, ReplicaStarted) and each.replica.gang == gang.id for each in self.seen)
+
+
+@asynccontextmanager
+async def bench(settings: LocalSettings) -> AsyncIterator[Bench]:
+    """An engine that is watched while the block runs."""
+    engine = await LocalEngine.open(settings)
+    made = Bench(engine)
+    watching = asyncio.create_task(made.watch())
+    try:
+        yield made
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        engine.close()
+
+
+def replica_dir(home: Path, gang: GangStart, index: int = 0) -> Path:
+    return home / "gangs" / gang.id / "replicas" / f"{ROLE}-{index}"
+
+
+def log_of(home: Path, gang: GangStart, index: int = 0) -> str:
+    return (replica_dir(home, gang, index) / "log").read_text()
+
+
+async def appears(path: Path, text: str = "") -> None:
+    """Until a file that a job writes is there and has this in it."""
+
+    async def look() -> None:
+        while not (path.exists() and text in path.read_text()):
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(look(), ALL_OF_IT_S)

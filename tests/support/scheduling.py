@@ -1,0 +1,94 @@
+"""A scheduler over a real nats-server and the real local engine, and jobs submitted straight into the stream."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from services.scheduler.bootstrap import SchedulerService, bootstrap
+from services.scheduler.settings import SchedulerSettings
+from shared import events as ev
+from shared.auth.keys import SigningKey
+from shared.auth.principal import Principal
+from shared.auth.tokens import TokenIssuer
+from shared.bus import Bus, Transition
+from shared.clock import SystemClock
+from shared.events import Event
+from shared.ids import UserId, new_job_id
+from shared.jobs import Job, JobState
+from tests.support.jobs import role
+from tests.support.nats import NatsServer
+from tests.support.services import eventually
+
+
+@dataclass
+class Rig:
+    """Whatever a test needs to run a scheduler once or several times over one home."""
+
+    nats: NatsServer
+    home: Path
+    bus: Bus
+    nodes: int = 1
+    key: SigningKey = field(default_factory=SigningKey.generate)
+
+    def settings(self, **changes) -> SchedulerSettings:
+        jwks = self.home / "jwks.json"
+        if not jwks.exists():
+            self.home.mkdir(parents=True, exist_ok=True)
+            jwks.write_text(json.dumps(self.key.public().jwks()))
+        fields = {"nats_url": self.nats.url, "home": self.home, "nodes": self.nodes, "jwks_file": jwks, "machine": "test"}
+        return SchedulerSettings.model_validate(fields | changes)
+
+    async def scheduler(self, **changes) -> SchedulerService:
+        return await bootstrap(self.settings(**changes))
+
+    def token(self, name: str = "ada", *, admin: bool = False) -> str:
+        issuer = TokenIssuer(self.key, SystemClock())
+        return issuer.issue(Principal(UserId(f"u-{name}"), name, admin)).token
+
+    async def submit(self, command: str = "true", replicas: int = 1, name: str = "demo", **spec) -> str:
+        """A job of one role, or of the roles in `spec`; gives its id."""
+        resolved_role = spec.pop("resolved", {})
+        roles = spec.pop("roles", [{"name": "worker", "replicas": replicas, "command": command}])
+        roles = [{"instanceType": "cpu-tiny", "replicas": 1, **one} for one in roles]
+        mounts = spec.pop("resolved_mounts", ())
+        tiny = {"cpu_millis": 100, "memory_bytes": 64 << 20, "pool_name": "public"} | resolved_role
+        job = new_job_id()
+        fact = ev.Submitted(
+            name=name,
+            owner_name="ada",
+            spec={"image": {"source": "address", "ref": "none"}, "roles": roles, **spec},
+            resolved=ev.Resolved(cluster="main", roles=tuple(role(one["name"], **tiny) for one in roles), mounts=mounts),
+            priority=spec.get("priority", 5),
+        )
+        await self.append(fact, job, expected=0)
+        return job
+
+    async def append(self, payload: ev.Payload, job: str, *, expected: int | None = None, attempt: int = 1) -> int:
+        if expected is None:
+            found = await self.bus.load_job(job)
+            assert found is not None
+            expected = found.sequence
+        event = Event.of(
+            payload, job=job, attempt=attempt, time=datetime.now(UTC), owner="u-ada", project="default"
+        )
+        return await self.bus.append_batch([Transition(event, expected)])
+
+    async def job(self, job: str) -> Job:
+        found = await self.bus.load_job(job)
+        assert found is not None
+        return found
+
+    async def until(self, job: str, *states: JobState, limit_s: float = 20) -> Job:
+        """The job as soon as it is in one of these states."""
+
+        async def look() -> Job | None:
+            found = await self.job(job)
+            return found if found.state in states else None
+
+        return await eventually(look, limit_s)
+
+    def log(self, job: str, role_name: str = "worker", index: int = 0, attempt: int = 1) -> str:
+        return (self.home / "gangs" / f"{job}-{attempt}" / "replicas" / f"{role_name}-{index}" / "log").read_text()
