@@ -1,15 +1,14 @@
 """The launcher's child processes, nats-server and the node agent: they end with it, and are started again if they end.
 
-Each child asks the kernel for a TERM at the death of its parent, so that a launcher killed with -9 leaves none behind.
-The request is tied to the parent's main thread, which is where the launcher starts its children.
+Each child is started through `tether`, which asks the kernel for a TERM at the death of its parent, so that a launcher
+killed with -9 leaves none behind. The request is tied to the parent's thread: the launcher starts its children in the
+main one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -22,23 +21,21 @@ import structlog
 
 from deploy.local.home import HomeError
 
-_PR_SET_PDEATHSIG: Final = 1
 _GRACE_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 0.2
 _MAX_PAUSE_S: Final = 5.0
 _READY_S: Final = 15.0
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_TETHER: Final = Path(__file__).with_name("tether.py")
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run; `death_signal` is what the child gets when the launcher dies."""
+    """What to run."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
-    death_signal: int = signal.SIGTERM
 
 
 class Child:
@@ -62,22 +59,16 @@ class Child:
 
     async def start(self) -> None:
         """Start it once; raises HomeError where it cannot be executed."""
-        parent = os.getpid()
-
-        def bind_to_parent() -> None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, self._spec.death_signal)
-            if os.getppid() != parent:
-                os._exit(1)
-
+        tether = (sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()))
         with self._spec.log.open("ab") as log:
             try:
                 self._process = await asyncio.create_subprocess_exec(
+                    *tether,
                     *self._spec.command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     env=dict(self._spec.environment),
-                    preexec_fn=bind_to_parent,  # one system call, before any thread exists in the child
                 )
             except OSError as error:
                 raise HomeError(f"{self._spec.command[0]} cannot be started: {error.strerror}") from error

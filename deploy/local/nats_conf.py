@@ -75,6 +75,7 @@ def _catalog(*kinds: str) -> tuple[str, ...]:
     return (*_reads(f"KV_{CATALOG_BUCKET}"), *(f"$KV.{CATALOG_BUCKET}.{kind}.*" for kind in kinds))
 
 
+_CATALOG_CHANGES: Final = f"$KV.{CATALOG_BUCKET}.>"
 _EVERYBODY: Final = ("$JS.API.INFO", *_reads(JOBS), *_reads(f"KV_{REVOCATION_BUCKET}"))
 
 _RIGHTS: Final[Mapping[str, Rights]] = {
@@ -89,10 +90,11 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_reads(f"OBJ_{CODE_BUCKET}"),
             f"$O.{CODE_BUCKET}.>",
             f"$JS.API.STREAM.PURGE.OBJ_{CODE_BUCKET}",
-            f"$KV.{REVOCATION_BUCKET}.*",
+            f"$KV.{REVOCATION_BUCKET}.>",
             *_reads(f"KV_{CREDENTIALS_BUCKET}"),
             f"$KV.{CREDENTIALS_BUCKET}.*",
         ),
+        (_CATALOG_CHANGES,),
     ),
     "scheduler": Rights(
         (
@@ -104,9 +106,11 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_catalog("cluster", "pool", "instance-type"),
             *_reads(f"KV_{LEASE_BUCKET}"),
             f"$KV.{LEASE_BUCKET}.>",
+            "$JS.API.STREAM.NAMES",  # the client looks an object's stream up by its subject
             *_reads(f"OBJ_{CODE_BUCKET}"),
             *_reads(NODES),
         ),
+        (_CATALOG_CHANGES,),
     ),
     "watchdog": Rights((*_EVERYBODY, *_authored("watchdog"), *_reaction(WATCHDOG_ATTEMPTS), "tm.dlq.watchdog.>")),
     "diagnoser": Rights((*_EVERYBODY, *_authored("diagnoser"), *_reaction(DIAGNOSER_REQUESTS), "tm.dlq.diagnoser.>")),
@@ -120,6 +124,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             "tm.kept.>",
             "tm.dlq.logs.>",
         ),
+        (_CATALOG_CHANGES,),
     ),
     "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
 }

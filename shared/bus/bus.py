@@ -15,7 +15,7 @@ from shared.bus.connection import BusOptions, connect
 from shared.bus.errors import BusUnavailableError
 from shared.bus.follow import CaughtUp, Follower
 from shared.bus.history import History
-from shared.bus.publish import Claim, Fence, Publisher, Transition, Write
+from shared.bus.publish import Fence, Publisher, Transition, Write
 from shared.bus.streams import JOBS
 from shared.events import Event, subject_of
 from shared.jobs import Job, Recorded

@@ -79,7 +79,7 @@ def react(
         pull_sub=PullSub(batch_size=workers),
         max_workers=workers,
         # A subscriber has an inbox prefix of its own, and only the user's is permitted.
-        inbox_prefix=options.inbox_prefix.encode(),
+        inbox_prefix=f"{options.inbox_prefix}.".encode(),  # FastStream appends the token without a dot
         ack_policy=AckPolicy.MANUAL,
         decoder=_undecoded,
     )
