@@ -36,7 +36,7 @@ def check_if_match(expected: int | None, current: int) -> None:
         )
 
 
-def _if_match(header: Annotated[str | None, Header(alias="If-Match")] = None) -> int | None:
+async def _if_match(header: Annotated[str | None, Header(alias="If-Match")] = None) -> int | None:
     return parse_if_match(header)
 
 

@@ -116,7 +116,7 @@ def authenticated(request: Request) -> Principal:
     return authenticator.authenticate(token.strip())
 
 
-def _current_principal(request: Request) -> Principal:
+async def _current_principal(request: Request) -> Principal:
     principal: Principal = request.state.principal
     return principal
 

@@ -38,7 +38,13 @@ class Rig:
         if not jwks.exists():
             self.home.mkdir(parents=True, exist_ok=True)
             jwks.write_text(json.dumps(self.key.public().jwks()))
-        fields = {"nats_url": self.nats.url, "home": self.home, "nodes": self.nodes, "jwks_file": jwks, "machine": "test"}
+        fields = {
+            "nats_url": self.nats.url,
+            "home": self.home,
+            "nodes": self.nodes,
+            "jwks_file": jwks,
+            "machine": "test",
+        }
         return SchedulerSettings.model_validate(fields | changes)
 
     async def scheduler(self, **changes) -> SchedulerService:
@@ -53,14 +59,14 @@ class Rig:
         resolved_role = spec.pop("resolved", {})
         roles = spec.pop("roles", [{"name": "worker", "replicas": replicas, "command": command}])
         roles = [{"instanceType": "cpu-tiny", "replicas": 1, **one} for one in roles]
-        mounts = spec.pop("resolved_mounts", ())
+        found = {"mounts": spec.pop("resolved_mounts", ()), "code": spec.pop("resolved_code", None)}
         tiny = {"cpu_millis": 100, "memory_bytes": 64 << 20, "pool_name": "public"} | resolved_role
         job = new_job_id()
         fact = ev.Submitted(
             name=name,
             owner_name="ada",
             spec={"image": {"source": "address", "ref": "none"}, "roles": roles, **spec},
-            resolved=ev.Resolved(cluster="main", roles=tuple(role(one["name"], **tiny) for one in roles), mounts=mounts),
+            resolved=ev.Resolved(cluster="main", roles=tuple(role(one["name"], **tiny) for one in roles), **found),
             priority=spec.get("priority", 5),
         )
         await self.append(fact, job, expected=0)
@@ -71,9 +77,7 @@ class Rig:
             found = await self.bus.load_job(job)
             assert found is not None
             expected = found.sequence
-        event = Event.of(
-            payload, job=job, attempt=attempt, time=datetime.now(UTC), owner="u-ada", project="default"
-        )
+        event = Event.of(payload, job=job, attempt=attempt, time=datetime.now(UTC), owner="u-ada", project="default")
         return await self.bus.append_batch([Transition(event, expected)])
 
     async def job(self, job: str) -> Job:

@@ -77,6 +77,11 @@ class TestDocuments:
     def test_names_in_any_script_are_read(self) -> None:
         assert document("name: 训练任务-@#+[]") == {"name": "训练任务-@#+[]"}
 
+    def test_json_is_read_with_its_way_of_escaping_characters(self) -> None:
+        value = {"name": "emoji-🚂 训练", "path": "a/b", "quotes": '"\\\n\t', "none": None, "list": [1, 2.5, True]}
+        assert document(json.dumps(value)) == value
+        assert document(json.dumps(value, ensure_ascii=False, indent=2)) == value
+
     def test_a_file_without_documents_is_an_error(self) -> None:
         with pytest.raises(InputError, match="holds no document"):
             manifests("# only a comment\n")
@@ -240,6 +245,12 @@ JSON_VALUES = st.recursive(
 @given(st.dictionaries(st.text(min_size=1, max_size=8), JSON_VALUES, max_size=4))
 def test_what_is_written_as_yaml_is_read_back_unchanged(value: dict[str, Any]) -> None:
     (manifest,) = manifests(yaml_text(value))
+    assert manifest.document == value
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=8), JSON_VALUES, max_size=4))
+def test_json_means_in_yaml_what_it_means_in_json(value: dict[str, Any]) -> None:
+    (manifest,) = manifests(json.dumps(value))
     assert manifest.document == value
 
 

@@ -1,0 +1,74 @@
+"""`trainmaster get`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from trainmaster.cli.connection import connected
+from trainmaster.cli.screen import Screen, output_option
+from trainmaster.client import Client
+from trainmaster.decoding import Document
+from trainmaster.documents import Page
+from trainmaster.kinds import Kind, kind_of_argument
+from trainmaster.rendering.lists import listing
+from trainmaster.transport import Params
+
+
+@click.command("get")
+@click.argument("kind")
+@click.argument("name", required=False)
+@click.option("--state", "states", multiple=True, help="Jobs in this state only, such as Running; may be repeated.")
+@click.option("--label", "labels", multiple=True, help="Jobs that have this label; may be repeated.")
+@click.option("--project", help="Jobs of this project only.")
+@click.option("--owner", help="Jobs of this user only.")
+@click.option("--limit", type=click.IntRange(1, 1000), help="Show at most so many; the platform decides otherwise.")
+@click.option("--cursor", help="Go on where the list before ended.")
+@click.option("--all", "everything", is_flag=True, help="Show all there are, page after page.")
+@output_option
+def command(
+    kind: str,
+    name: str | None,
+    states: tuple[str, ...],
+    labels: tuple[str, ...],
+    project: str | None,
+    owner: str | None,
+    limit: int | None,
+    cursor: str | None,
+    output: str,
+    *,
+    everything: bool,
+) -> None:
+    """List jobs, pools, instance types, datasets, nodes and so on, or show one.
+
+    KIND is jobs, pools, instance-types, storages, datasets, models, images, code-sets, projects, users, groups, nodes
+    or queue.
+    """
+    found_kind = kind_of_argument(kind)
+    filters: Params = {"state": states or None, "label": labels or None, "project": project, "owner": owner}
+    if any(value is not None for value in filters.values()) and not found_kind.is_job:
+        raise click.UsageError("--state, --label, --project and --owner are for jobs")
+    with connected() as client:
+        if name is not None:
+            _show_one(client, found_kind, name, output)
+        elif everything:
+            _show_page(found_kind, Page(tuple(client.list(found_kind.plural, filters)), None), output)
+        else:
+            _show_page(found_kind, client.page(found_kind.plural, filters, limit=limit, cursor=cursor), output)
+
+
+def _show_one(client: Client, kind: Kind, name: str, output: str) -> None:
+    document = client.get(kind.plural, name)
+    Screen.here().result(output, document, lambda: listing(kind, [document], datetime.now(UTC)))
+
+
+def _show_page(kind: Kind, page: Page, output: str) -> None:
+    screen = Screen.here()
+    document: Document = {"items": list(page.items), "next": page.cursor}
+    if page.items or output != "table":
+        screen.result(output, document, lambda: listing(kind, page.items, datetime.now(UTC)))
+    else:
+        screen.say(f"no {kind.plural}")
+    if page.cursor and output == "table":
+        screen.say(f"there are more: --cursor {page.cursor}, or --all", style="dim")

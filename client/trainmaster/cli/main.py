@@ -1,0 +1,150 @@
+"""The command's entry: the table of subcommands, and the one place where errors become messages and exit codes.
+
+Subcommands are loaded when they are used, for their libraries take longer to load than `--help` may take to print. So
+the table holds what `--help` needs. Commands that other distributions offer are entry points of the group
+`trainmaster.commands`; `up` and `down` come with the platform's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import click
+
+from trainmaster.errors import ExitCode, TrainmasterError
+
+PLUGIN_GROUP: Final = "trainmaster.commands"
+
+
+class Entry(NamedTuple):
+    """What `--help` says about a subcommand, and where it stands there."""
+
+    section: str
+    help: str
+
+
+_JOBS: Final = "Jobs"
+_ALL: Final = "Everything else on the platform"
+_HERE: Final = "You and this machine"
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "apply": Entry(_JOBS, "Submit the jobs in a YAML file, and put everything else in it in place."),
+    "describe": Entry(_JOBS, "Show one job on a page: state, roles, placement, exits."),
+    "logs": Entry(_JOBS, "Print or follow what the replicas of a job write."),
+    "events": Entry(_JOBS, "Show the history of a job, or follow it."),
+    "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
+    "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard."),
+    "stop": Entry(_JOBS, "End a job."),
+    "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
+    "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
+    "login": Entry(_HERE, "Log in to a platform and remember the token."),
+    "version": Entry(_HERE, "Print the version of this command."),
+}
+PLUGINS: Final[dict[str, Entry]] = {
+    "up": Entry(_HERE, "Start the whole platform on this machine."),
+    "down": Entry(_HERE, "Stop the platform on this machine."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return [*COMMANDS, *PLUGINS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        if cmd_name in COMMANDS:
+            command: click.Command = importlib.import_module(f"trainmaster.cli.{cmd_name}").command
+            return command
+        return _plugin(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        entries = {**COMMANDS, **PLUGINS}
+        for section in dict.fromkeys(entry.section for entry in entries.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items() if entry.section == section])
+
+
+def _plugin(name: str) -> click.Command | None:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # takes longer to load than the whole of --help
+
+    for entry_point in entry_points(group=PLUGIN_GROUP, name=name):
+        command: click.Command = entry_point.load()
+        return command
+    return _absent_plugin(name) if name in PLUGINS else None
+
+
+def _absent_plugin(name: str) -> click.Command:
+    def refuse() -> None:
+        raise TrainmasterError(
+            f"`trainmaster {name}` comes with the platform, which is not installed beside this command; "
+            "install it (from a clone: pip install -e .), or log in to a platform elsewhere: trainmaster login -e URL"
+        )
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(
+        name, callback=refuse, help=PLUGINS[name].help, context_settings=anything, add_help_option=False
+    )
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def trainmaster() -> None:
+    """Submit training jobs to a Trainmaster platform and follow them.
+
+    JOB is a job's name or its id. Most commands take -o json or -o yaml; json is the platform's own document.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of the command with these arguments; everything it has to say is printed."""
+    try:
+        return _run_command(arguments)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return ExitCode.BROKEN_PIPE
+    except TrainmasterError as error:
+        return _told(error)
+    except Exception as error:
+        if os.environ.get("TRAINMASTER_DEBUG"):
+            raise
+        return _told(TrainmasterError(f"{type(error).__name__}: {error} (TRAINMASTER_DEBUG=1 shows where)"))
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    try:
+        with trainmaster.make_context("trainmaster", list(arguments)) as context:
+            return int(trainmaster.invoke(context) or ExitCode.OK)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+
+
+def main() -> None:
+    """Run the command of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name in any script may not break a terminal that lacks it
+    if "_TRAINMASTER_COMPLETE" in os.environ:
+        trainmaster.main(prog_name="trainmaster")  # the shell asks for completions; click answers and leaves
+    sys.exit(run(sys.argv[1:]))
+
+
+def _told(error: TrainmasterError) -> int:
+    from trainmaster.cli.failures import show  # noqa: PLC0415  # loads what only failures need
+
+    show(error)
+    return error.exit_code
+
+
+def _forget_stdout() -> None:
+    """Let the interpreter's last flush of a closed pipe go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,117 @@
+"""`describe`: a job on one page: what it is, what it asked for, and what became of each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trainmaster.decoding import Fields
+from trainmaster.documents import Attempt, Job
+from trainmaster.rendering.moments import date_time, took
+from trainmaster.rendering.placement import placement
+from trainmaster.rendering.style import state, table, text, titled
+
+
+def description(job: Job, now: datetime) -> RenderableType:
+    """Everything about the job that fits on a page."""
+    parts: list[RenderableType] = [_facts(job, now), titled("Roles", _roles(job.spec))]
+    if mounts := tuple(job.spec.each("mounts")):
+        parts.append(titled("Mounts", _mounts(mounts)))
+    parts += [titled(_attempt_title(attempt, now), _attempt(attempt)) for attempt in job.attempts]
+    return Group(*parts)
+
+
+def _facts(job: Job, now: datetime) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for label, value in _labelled(job, now):
+        grid.add_row(Text(label, style="dim"), value if isinstance(value, Text) else text(value))
+    return grid
+
+
+def _labelled(job: Job, now: datetime) -> Iterator[tuple[str, object]]:
+    yield "Name", text(job.name, "bold")
+    yield "Id", job.id
+    yield "State", Text.assemble(state(job.state), _why(job))
+    yield "Owner", job.owner
+    yield "Project", job.project
+    if job.labels:
+        yield "Labels", ", ".join(job.labels)
+    yield "Image", _image(job.spec)
+    if job.spec.document.get("code"):
+        yield "Code", _code(job.spec.fields("code"))
+    yield "Priority", job.spec.integer("priority", 5)
+    yield "Submitted", date_time(job.submitted_at)
+    if job.started_at:
+        yield "Started", f"{date_time(job.started_at)}, after {took(job.submitted_at, job.started_at)}"
+        yield "Ran", took(job.started_at, job.ended_at or now)
+    if job.ended_at:
+        yield "Ended", date_time(job.ended_at)
+
+
+def _why(job: Job) -> str:
+    """Reason and message behind the state, where they say more than the state does."""
+    told = [part for part in (job.reason, job.message) if part and part.lower() != job.state.lower()]
+    return f"  ({': '.join(text(part).plain for part in told)})" if told else ""
+
+
+def _image(spec: Fields) -> str:
+    image = spec.document.get("image")
+    if isinstance(image, str):
+        return image
+    chosen = spec.fields("image")
+    return f"{chosen.text('ref')} ({chosen.text('source')})"
+
+
+def _code(code: Fields) -> str:
+    if code.document.get("inline"):
+        return f"inline: {', '.join(code.fields('inline').document)}"
+    where = code.text("source") or code.text("upload")
+    return f"{where} at {code.text('revision')}" if code.text("revision") else where
+
+
+def _roles(spec: Fields) -> Table:
+    headers = ("ROLE", "REPLICAS", "POOL", "INSTANCE TYPE", "COMMAND")
+    return table(headers, (_role(role) for role in spec.each("roles")))
+
+
+def _role(role: Fields) -> tuple[object, ...]:
+    pool = role.fields("pool")
+    pool_name = pool.text("name") or pool.text("type", "public")
+    command = role.document.get("command")
+    shown = command.strip() if isinstance(command, str) else command
+    return role.text("name", "worker"), role.integer("replicas", 1), pool_name, role.text("instanceType"), shown
+
+
+def _mounts(mounts: tuple[Fields, ...]) -> Table:
+    headers = ("PATH", "TYPE", "SOURCE", "SUB PATH", "ACCESS")
+    return table(headers, (_mount(mount) for mount in mounts))
+
+
+def _mount(mount: Fields) -> tuple[object, ...]:
+    access = "read only" if mount.flag("readOnly") else "read and write"
+    return mount.text("mountPath"), mount.text("type"), mount.text("source"), mount.text("subPath"), access
+
+
+def _attempt_title(attempt: Attempt, now: datetime) -> str:
+    told = [f"Attempt {attempt.number}"]
+    if attempt.cluster:
+        told.append(f"cluster {text(attempt.cluster).plain}")
+    if attempt.placed_at:
+        told.append(f"queued {took(attempt.queued_at, attempt.placed_at)}")
+    if attempt.started_at:
+        told.append(f"ran {took(attempt.started_at, attempt.ended_at or now)}")
+    return ", ".join(told)
+
+
+def _attempt(attempt: Attempt) -> Group:
+    parts = [placement(attempt)]
+    if attempt.end_reason:
+        parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
+    if attempt.decision:
+        verdict = "another attempt" if attempt.decision.retry else "no further attempt"
+        parts.append(text(f"decided: {verdict}, {attempt.decision.reason}"))
+    return Group(*parts)

@@ -1,0 +1,147 @@
+"""A job's history: one line an event, with the time, the time since submission, and a sentence.
+
+The sentences are used by `events`, and by following, which shows each as it happens. An event that this version does
+not know is shown by its name: a platform may be newer than its clients.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from rich.table import Table
+
+from trainmaster.decoding import Fields
+from trainmaster.documents import JobEvent, ReplicaExit
+from trainmaster.rendering.amounts import exit_text
+from trainmaster.rendering.moments import clock_time, took
+from trainmaster.rendering.style import STATE_STYLES, printable, table, text
+
+MOST_LISTED: Final = 6
+
+_WIDTHS: Final = (12, 8, 2, 16, 0)
+HEADERS: Final = ("TIME", "SINCE START", "ATTEMPT", "EVENT", "WHAT HAPPENED")
+
+
+def timeline(events: Iterable[JobEvent]) -> Table:
+    """All events under each other."""
+    told = tuple(events)
+    start = told[0].time if told else None
+    return table(HEADERS, (row(event, start) for event in told))
+
+
+def row(event: JobEvent, start: datetime | None) -> tuple[object, ...]:
+    """One event as the cells of a line."""
+    style = STATE_STYLES.get(event.final_state or "", "")
+    since = "+" + took(start, event.time)
+    return clock_time(event.time), since, event.attempt, text(event.name, style), sentence(event)
+
+
+def line(event: JobEvent, start: datetime | None) -> str:
+    """One event as a line of its own, for following: columns of fixed widths."""
+    cells = (printable(getattr(cell, "plain", cell)) for cell in row(event, start))
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip()
+
+
+def sentence(event: JobEvent) -> str:
+    """What happened, in words."""
+    tell = _SENTENCES.get(event.name)
+    return tell(event.data) if tell else ""
+
+
+def _submitted(data: Fields) -> str:
+    roles = (
+        f"{role.integer('replicas', 1)} x {role.text('name', 'worker')} of {role.text('instanceType', '?')}"
+        for role in data.fields("spec").each("roles")
+    )
+    return f"{data.text('name')}: {_listed(roles)}, priority {data.integer('priority', 5)}"
+
+
+def _queued(data: Fields) -> str:
+    return f"waits for a place again ({data.text('reason', 'retry')})"
+
+
+def _placed(data: Fields) -> str:
+    places = (f"{role.text('role')} on {_nodes(role)}" for role in data.each("roles"))
+    return _listed(places) + ("; the nodes are checked first" if data.flag("diagnosing") else "")
+
+
+def _nodes(role: Fields) -> str:
+    names = role.texts("nodes")
+    counts = Counter(int(index) for index in role.texts("nodeOf"))
+    return _listed(f"{name} ({counts[index]})" if counts[index] > 1 else name for index, name in enumerate(names))
+
+
+def _replicas_changed(data: Fields) -> str:
+    changes = tuple(data.each("changes"))
+    started = [_replica(change) for change in changes if change.text("state") == "started"]
+    exited = [f"{_replica(change)} {_exit(change)}" for change in changes if change.text("state") == "exited"]
+    told = [f"{_listed(started)} started"] if started else []
+    return "; ".join(told + ([_listed(exited)] if exited else []))
+
+
+def _exit(change: Fields) -> str:
+    return f"exited {exit_text(ReplicaExit.of(change.fields('exit')))}"
+
+
+def _attempt_ended(data: Fields) -> str:
+    first = data.fields("firstFailure")
+    culprit = f"{_replica(first)} {_exit(data)} first" if first.document else ""
+    return "; ".join(filter(None, (data.text("reason"), data.text("message") or culprit)))
+
+
+def _retry_decided(data: Fields) -> str:
+    left = f", {data.integer('budgetLeft')} left" if data.flag("retry") else ""
+    return f"{'retry' if data.flag('retry') else 'no retry'}: {data.text('reason')}{left}"
+
+
+def _stop_requested(data: Fields) -> str:
+    return ": ".join(filter(None, (f"by {data.text('by', 'somebody')}", data.text("reason"))))
+
+
+def _diagnosis_finished(data: Fields) -> str:
+    verdict = "all nodes passed" if data.flag("passed") else f"failed: {_listed(data.texts('badNodes'))}"
+    return "; ".join(filter(None, (verdict, data.text("message"))))
+
+
+def _incident(data: Fields) -> str:
+    replica = data.fields("replica")
+    where = f" in {_replica(replica)}" if replica.document else ""
+    return f"rule {data.text('rule')} matched{where}: {data.text('line')}"
+
+
+def _failed(data: Fields) -> str:
+    return data.text("message") or data.text("reason")
+
+
+def _replica(fields: Fields) -> str:
+    return f"{fields.text('role')}-{fields.integer('index')}"
+
+
+def _listed(items: Iterable[str]) -> str:
+    """The first few, and how many more there are: a gang may have thousands of replicas."""
+    all_items = list(items)
+    more = len(all_items) - MOST_LISTED
+    return ", ".join(all_items[:MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+_SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
+    "submitted": _submitted,
+    "queued": _queued,
+    "placed": _placed,
+    "admitted": lambda _: "the placed nodes passed their checks",
+    "started": lambda _: "every replica runs",
+    "stop.requested": _stop_requested,
+    "attempt.ended": _attempt_ended,
+    "retry.decided": _retry_decided,
+    "succeeded": lambda data: data.text("message"),
+    "failed": _failed,
+    "stopped": lambda data: data.text("message"),
+    "deleted": lambda data: f"by {data.text('by', 'somebody')}; the name is free",
+    "replicas.changed": _replicas_changed,
+    "diagnosis.requested": lambda data: f"of {_listed(data.texts('nodes'))}",
+    "diagnosis.finished": _diagnosis_finished,
+    "incident.raised": _incident,
+}
