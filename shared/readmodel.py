@@ -154,7 +154,8 @@ class JobReadModel:
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
         except (sqlite3.Error, KeyError, ValueError) as error:
-            self._log.info("readmodel_unusable", reason=str(error))
+            if self._path.stat().st_size:
+                self._log.warning("readmodel_unusable", reason=str(error))
             usable = False
         if not usable:
             self._rebuild(identity)

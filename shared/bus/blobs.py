@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from nats.errors import ConnectionClosedError, NoRespondersError
+from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError, ObjectNotFoundError
 from nats.js.object_store import ObjectStore
 
+from shared.bus.errors import BusUnavailableError
 from shared.errors import NotFoundError as NoSuchThingError
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -26,6 +31,15 @@ def file_digest(file: BinaryIO) -> str:
     return f"sha256:{hashed.hexdigest()}"
 
 
+@contextlib.contextmanager
+def _unavailable(digest: str) -> Iterator[None]:
+    """Say plainly that NATS is away where it is."""
+    try:
+        yield
+    except (NatsTimeoutError, NoRespondersError, ConnectionClosedError) as error:
+        raise BusUnavailableError(f"JetStream did not answer for {digest}") from error
+
+
 class Blobs:
     """Objects of one bucket, named by the digest of what they hold."""
 
@@ -36,21 +50,23 @@ class Blobs:
     async def put(self, file: BinaryIO) -> str:
         """Keep a file's content; gives its digest. The same content is kept once."""
         digest = await asyncio.to_thread(file_digest, file)
-        store = await self._store()
-        if not await self._has(store, digest):
-            await store.put(digest, file)  # type: ignore[arg-type]  # any binary file is read as well
+        with _unavailable(digest):
+            store = await self._store()
+            if not await self._has(store, digest):
+                await store.put(digest, file)  # type: ignore[arg-type]  # any binary file is read as well
         return digest
 
     async def exists(self, digest: str) -> bool:
         """Whether there is an object of this digest."""
-        return await self._has(await self._store(), digest)
+        with _unavailable(digest):
+            return await self._has(await self._store(), digest)
 
     async def fetch(self, digest: str, target: Path) -> None:
         """Write an object to a file, by way of a temporary one; raises NotFoundError."""
-        store = await self._store()
         partial = target.with_suffix(".part")
         try:
-            with partial.open("wb") as file:
+            with _unavailable(digest), partial.open("wb") as file:
+                store = await self._store()
                 await store.get(digest, writeinto=file)
         except (NotFoundError, ObjectNotFoundError) as error:
             raise NoSuchThingError("uploaded archive", digest) from error

@@ -8,6 +8,7 @@ message it gave out. `CaughtUp` is given once, when everything that the stream h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
+from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError
@@ -26,6 +28,7 @@ from shared.jobs import Recorded
 
 _HEARTBEAT_S: Final = 1.0
 _SILENCE_S: Final = 2.5 * _HEARTBEAT_S
+_POLLS: Final = 5
 _PAUSE_S: Final = 0.25
 _INACTIVE_S: Final = 30.0
 
@@ -96,7 +99,7 @@ class Follower:
     async def _deliveries(self, subscription: Subscription) -> AsyncIterator[Recorded | CaughtUp]:
         delivered = 0
         while True:
-            message = await subscription.next_msg(timeout=_SILENCE_S)
+            message = await self._next(subscription)
             if (message.headers or {}).get("Status") == "100":
                 await self._control(message, delivered)
                 continue
@@ -111,6 +114,16 @@ class Follower:
             if not self._announced and metadata.num_pending == 0:
                 self._announced = True
                 yield CaughtUp(self._last)
+
+    async def _next(self, subscription: Subscription) -> Msg:
+        """The next message; a server that was away has forgotten the consumer, so a reconnect ends the waiting."""
+        reconnects = self._client.stats["reconnects"]
+        for _ in range(_POLLS):
+            with contextlib.suppress(NatsTimeoutError):
+                return await subscription.next_msg(timeout=_SILENCE_S / _POLLS)
+            if self._client.stats["reconnects"] != reconnects:
+                raise _LostTrackError("the connection was lost for a while")
+        raise _LostTrackError(f"nothing came for {_SILENCE_S:g} s")
 
     def _recorded(self, message: Msg) -> Recorded | None:
         if not message.data:

@@ -61,6 +61,11 @@ class Transition:
     expected: int | None
 
 
+def name_subject(owner: str, name: str) -> str:
+    """Subject that holds the state of a user's job name."""
+    return f"tm.name.{name_token(owner, name)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A name event: `event` claims or releases the name that `owner` uses; `expected` as in `Transition`."""
@@ -73,7 +78,7 @@ class Claim:
     @property
     def subject(self) -> str:
         """Subject that holds the state of the name."""
-        return f"tm.name.{name_token(self.owner, self.name)}"
+        return name_subject(self.owner, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,12 @@ class Bench:
 
     async def until(self, *wanted: str) -> None:
         """Until all observations with these ids are in."""
-        async with self._changed:
-            await asyncio.wait_for(self._changed.wait_for(lambda: set(wanted) <= self.ids()), ALL_OF_IT_S)
+        async with asyncio.timeout(ALL_OF_IT_S), self._changed:
+            await self._changed.wait_for(lambda: set(wanted) <= self.ids())
 
     async def until_caught_up(self) -> frozenset[str]:
-        async with self._changed:
-            await asyncio.wait_for(self._changed.wait_for(lambda: self._caught_up() is not None), ALL_OF_IT_S)
+        async with asyncio.timeout(ALL_OF_IT_S), self._changed:
+            await self._changed.wait_for(lambda: self._caught_up() is not None)
         found = self._caught_up()
         assert found is not None
         return found.gangs
@@ -114,9 +114,6 @@ def log_of(home: Path, gang: GangStart, index: int = 0) -> str:
 
 async def appears(path: Path, text: str = "") -> None:
     """Until a file that a job writes is there and has this in it."""
-
-    async def look() -> None:
+    async with asyncio.timeout(ALL_OF_IT_S):
         while not (path.exists() and text in path.read_text()):
             await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(look(), ALL_OF_IT_S)

@@ -16,7 +16,7 @@ from shared.bus.streams import REVOCATION_BUCKET
 from shared.clock import ManualClock, SystemClock
 from shared.ids import UserId
 from tests.support.nats import NatsServer
-from tests.support.services import eventually
+from tests.support.services import eventually, until_connected
 
 
 def claims(token_id: str, user: str = "u-ada") -> Claims:
@@ -36,13 +36,6 @@ async def watching(revocations: KvRevocations) -> AsyncIterator[KvRevocations]:
 async def until_revoked(revocations: KvRevocations, token: Claims) -> None:
     async def look() -> bool | None:
         return revocations.revoked(token) or None
-
-    await eventually(look)
-
-
-async def until_connected(bus: Bus, *, wanted: bool) -> None:
-    async def look() -> bool | None:
-        return True if bus.client.is_connected is wanted else None
 
     await eventually(look)
 

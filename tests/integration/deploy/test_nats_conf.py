@@ -101,7 +101,7 @@ async def test_nobody_forges_the_event_of_another(buses: dict[str, Bus]) -> None
         buses[user].observe(event(payload, new_job_id()))
         for user in ("submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
         for payload in payloads
-        if payload.AUTHOR != user
+        if user != payload.AUTHOR
     ]
     outcomes = await asyncio.gather(*forgeries, return_exceptions=True)
     assert all(isinstance(outcome, BusUnavailableError) for outcome in outcomes)

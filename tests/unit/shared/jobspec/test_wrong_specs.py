@@ -10,7 +10,15 @@ from shared.errors import InvalidInputError
 from shared.jobspec import validate_job
 from tests.support.specs import changed, job_document, without
 
-MISSING = object()
+
+class _Missing:
+    """Stands for a key that is left out; its text is the same in every process, as ids of tests must be."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
 LONG_ROLE = "a" * 42
 
 # (pointer changed, value put there or MISSING, pointer of the violation or None for the same, code)

@@ -1,0 +1,83 @@
+# Every target first sets up what it needs in .venv; the files .venv/*.stamp say what was installed, and a change of
+# the files that list packages installs again. Settings: PYTHON (3.11 or newer), TORCH_INDEX_URL (an index with another
+# build of PyTorch than pip's default), ARGS (for `up` and `test`).
+
+PYTHON ?= python3
+ARGS ?=
+TORCH_INDEX_URL ?=
+B ?= platform
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --constraint constraints.txt
+TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
+
+# Replicas are started with the platform's PATH: they are to find this environment's python and torchrun.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help demo up test lint bench schemas pins
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      train a real model through the platform, from start to end"
+	@echo "make up        run the platform on this machine until Ctrl-C (ARGS='--port 8081 --nodes 4')"
+	@echo "make test      run all tests (ARGS='tests/unit -k names')"
+	@echo "make lint      style, types, and who may import whom"
+	@echo "make bench     measure (B=platform)"
+	@echo "make schemas   write the event schemas and the AsyncAPI document"
+	@echo "make pins      write constraints.txt anew from the newest packages"
+
+demo: $(VENV)/platform.stamp $(VENV)/examples.stamp
+	@$(BIN)/python examples/demo.py
+
+up: $(VENV)/platform.stamp
+	@$(BIN)/trainmaster up $(ARGS)
+
+test: $(VENV)/dev.stamp $(VENV)/examples.stamp
+	@$(BIN)/python -m pytest $(TEST_WORKERS) $(ARGS)
+
+lint: $(VENV)/dev.stamp
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@cd client && ../$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/dev.stamp $(VENV)/examples.stamp
+	@$(BIN)/python -m benchmarks.$(B) $(ARGS)
+
+schemas: $(VENV)/platform.stamp
+	@$(BIN)/python -m shared.contracts docs/schemas
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed; name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "Python's venv module is missing; install it with: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/platform.stamp: pyproject.toml client/pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing the platform and the command"
+	@$(PIP_INSTALL) --editable . --editable ./client
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml client/pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing the platform, the command and the tools of its development"
+	@$(PIP_INSTALL) --editable '.[dev]' --editable ./client
+	@touch $(VENV)/platform.stamp $@
+
+$(VENV)/examples.stamp: examples/requirements.txt constraints.txt | $(BIN)/python
+	@echo "installing what the examples need, PyTorch first of all"
+	@$(PIP_INSTALL) $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL)) --requirement examples/requirements.txt
+	@touch $@
+
+pins: PINS_VENV := $(shell mktemp -d)
+pins:
+	$(PYTHON) -m venv $(PINS_VENV)
+	$(PINS_VENV)/bin/pip install --quiet '.[dev]' ./client --requirement examples/requirements.txt \
+	    $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+	{ grep '^#' constraints.txt; $(PINS_VENV)/bin/pip freeze | grep -v ' @ ' | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -r $(PINS_VENV)

@@ -1,0 +1,1 @@
+"""The node agent; its `__main__` says how to start it, `bootstrap` how it is wired."""

@@ -1,0 +1,58 @@
+"""Wires the agent and runs it until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from services.agent.arrivals import Arrivals
+from services.agent.courier import Courier, Times, at_once
+from services.agent.gangs import Gangs
+from services.agent.inotify import Inotify
+from services.agent.lanes import EventFileLane, LogLane
+from services.agent.link import Link
+from services.agent.memory import Memory
+from services.agent.settings import Settings
+
+_CANCEL_AGAIN_S: Final = 0.25
+
+
+class Agent:
+    """The node agent of one machine."""
+
+    def __init__(self, settings: Settings) -> None:
+        settings.gangs.mkdir(parents=True, exist_ok=True)
+        times = Times(monotonic_s=time.monotonic, unix_ms=lambda: time.time_ns() // 1_000_000)
+        self._gangs = Gangs(settings.gangs, Memory(settings.state))
+        self._inotify = Inotify()
+        arrivals = Arrivals(self._gangs, times.monotonic_s)
+        self._link = Link(settings, arrivals)
+        self._log_lane = LogLane(self._gangs, Courier(self._link, times, at_once), arrivals, self._inotify)
+        self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Ship until stopping; what is kept by then is remembered."""
+        works = (self._link.connect(), self._log_lane.run(), self._event_file_lane.run())
+        connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
+        connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait([stopped, *lanes], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _end([stopped, *tasks])
+            self._gangs.close()
+            self._inotify.close()
+            await self._link.close()
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel until it takes: the NATS client may swallow a cancellation that comes while it is connecting."""
+    while unfinished := [task for task in tasks if not task.done()]:
+        for task in unfinished:
+            task.cancel()
+        await asyncio.wait(unfinished, timeout=_CANCEL_AGAIN_S)

@@ -1,0 +1,1 @@
+"""What the agent decides by, without input or output."""

@@ -1,0 +1,1 @@
+"""Where the logs service touches the disk and NATS."""

@@ -1,0 +1,22 @@
+"""Waking those who follow a job when something of it was stored, within the process."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Bells:
+    """One bell a job that somebody waits for; take it before looking, wait for it after."""
+
+    def __init__(self) -> None:
+        self._bells: dict[str, asyncio.Event] = {}
+
+    def bell(self, job: str) -> asyncio.Event:
+        """The event that is set when the job's logs change next."""
+        return self._bells.setdefault(job, asyncio.Event())
+
+    def ring(self, job: str) -> None:
+        """Something of the job was stored."""
+        bell = self._bells.pop(job, None)
+        if bell is not None:
+            bell.set()

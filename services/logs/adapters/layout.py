@@ -1,0 +1,70 @@
+"""Where things are in the service's directory.
+
+| path | content |
+|---|---|
+| `wal/<partition>/` | write-ahead log of a partition |
+| `store/<job>/<attempt>/<role>/<index>/` | segments of a replica's log |
+| `store/<job>/<attempt>/<role>/<index>/tb/` | its event files, byte for byte; `tb.2` has second generations |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from shared.logs_wire import FileRef, ReplicaRef
+
+_TB: Final = "tb"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths below one directory."""
+
+    root: Path
+
+    def wal(self, partition: int) -> Path:
+        """Write-ahead log of a partition."""
+        return self.root / "wal" / f"{partition:02d}"
+
+    def job(self, job: str) -> Path:
+        """Everything stored of a job."""
+        return self.root / "store" / job
+
+    def replica(self, replica: ReplicaRef) -> Path:
+        """Everything stored of a replica."""
+        return self.job(replica.job) / str(replica.attempt) / replica.role / str(replica.index)
+
+    def event_file(self, file: FileRef, generation: int) -> Path:
+        """One generation of an event file."""
+        return self.replica(file.replica) / _generation_name(generation) / file.path
+
+    def last_generation(self, file: FileRef) -> int:
+        """Highest generation of an event file that is stored; 1 where none is."""
+        numbers = (_generation_number(path) for path in self.replica(file.replica).glob(f"{_TB}*"))
+        present = [number for number in numbers if self.event_file(file, number).is_file()]
+        return max(present, default=1)
+
+    def replicas(self, job: str) -> Iterator[ReplicaRef]:
+        """The replicas of which something is stored."""
+        root = self.job(job)
+        for directory in root.glob("*/*/*"):
+            attempt, role, index = directory.relative_to(root).parts
+            yield ReplicaRef(job, int(attempt), role, int(index))
+
+    def event_files(self, replica: ReplicaRef) -> Iterator[tuple[str, Path]]:
+        """Relative path and place of the event files of a replica, generations in order."""
+        for root in sorted(self.replica(replica).glob(f"{_TB}*"), key=_generation_number):
+            for path in sorted(path for path in root.rglob("*") if path.is_file()):
+                yield path.relative_to(root).as_posix(), path
+
+
+def _generation_name(generation: int) -> str:
+    return _TB if generation == 1 else f"{_TB}.{generation}"
+
+
+def _generation_number(path: Path) -> int:
+    _, _, number = path.name.partition(".")
+    return int(number or 1)

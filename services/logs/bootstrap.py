@@ -1,0 +1,132 @@
+"""Wires the logs service: bus, store, one ingest task a partition, HTTP; and its life from `run` to `stop`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+from fastapi import FastAPI
+from faststream.nats import NatsBroker
+from nats.errors import Error as NatsError
+from prometheus_client import CollectorRegistry
+
+from services.logs.adapters.jobs import BusJobs
+from services.logs.adapters.store import LogStore
+from services.logs.api.logs import logs_router
+from services.logs.api.scalars import scalars_router
+from services.logs.handlers import LogHandlers
+from services.logs.ingest import Ingest
+from services.logs.metrics import IngestMetrics
+from services.logs.scalars import ScalarReader
+from services.logs.settings import LogsSettings
+from shared import checks
+from shared.auth.authenticator import TokenAuthenticator
+from shared.auth.keys import KeySet
+from shared.auth.revocations import KvRevocations
+from shared.auth.tokens import TokenVerifier
+from shared.bus import Bus
+from shared.bus.reactions import react, reactions_broker
+from shared.bus.streams import LOGS_DELETIONS, logs_partition
+from shared.clock import Clock, SystemClock
+from shared.errors import TrainmasterError, UnavailableError
+from shared.http.app import create_app
+from shared.http.health import Check
+from shared.settings import SettingsError, variable
+from shared.telemetry import Tracing
+
+
+class LogsService:
+    """The running whole; see `shared.service.Service`."""
+
+    name = "logs"
+
+    def __init__(self, settings: LogsSettings, bus: Bus, keys: KeySet, clock: Clock) -> None:
+        registry = CollectorRegistry()
+        self._bus = bus
+        self._stopping = asyncio.Event()
+        self._store = LogStore(settings.directory)
+        self._revocations = KvRevocations(bus.js, clock)
+        metrics = IngestMetrics(registry)
+        self._ingests = tuple(
+            Ingest(bus, logs_partition(partition.number), partition, metrics) for partition in self._store.partitions
+        )
+        handlers = LogHandlers(self._store, BusJobs(bus), ScalarReader(self._store.layout), clock)
+        self._broker = _deletions_broker(bus, handlers)
+        self.app: FastAPI = create_app(
+            service=self.name,
+            title="Trainmaster logs",
+            routers=[logs_router(handlers), scalars_router(handlers)],
+            auth=TokenAuthenticator(TokenVerifier(keys, clock), self._revocations),
+            checks=self._checks(),
+            registry=registry,
+        )
+
+    async def run(self) -> None:
+        """Take chunks and answer until `stop`; a batch in hand is finished."""
+        works = [asyncio.create_task(work) for work in self._works()]
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await self._broker.start()
+            done, _ = await asyncio.wait([stopping, *works], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (stopping, *works):
+                task.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+            # NATS may be gone already; what was not acknowledged comes again.
+            with contextlib.suppress(NatsError, OSError):
+                await self._broker.stop()
+            await self._bus.close()
+            self._store.close()
+
+    async def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping.set()
+
+    def _works(self) -> list[Coroutine[Any, Any, None]]:
+        storing = [partition.run() for partition in self._store.partitions]
+        return [*(ingest.run() for ingest in self._ingests), *storing, self._revocations.run()]
+
+    def _checks(self) -> dict[str, Check]:
+        consumers = [logs_partition(partition.number) for partition in self._store.partitions]
+        return {
+            "jetstream": checks.jetstream(self._bus),
+            "revocations": self._revocations.check,
+            "recovered": self._whether_recovered,
+            **{each.durable: checks.consumer(self._bus, each) for each in (LOGS_DELETIONS, *consumers)},
+        }
+
+    async def _whether_recovered(self) -> str:
+        behind = sum(not partition.recovered.is_set() for partition in self._store.partitions)
+        if behind:
+            raise UnavailableError(f"{behind} partitions are still reading their write-ahead logs")
+        return "all partitions"
+
+
+async def bootstrap(settings: LogsSettings, clock: Clock | None = None) -> LogsService:
+    """The logs service, ready to run; raises UnavailableError where NATS or a consumer is not there."""
+    keys = _keys(settings)
+    bus = await Bus.connect(settings.bus_options())
+    try:
+        return LogsService(settings, bus, keys, clock or SystemClock())
+    except TrainmasterError:
+        await bus.close()
+        raise
+
+
+def _deletions_broker(bus: Bus, handlers: LogHandlers) -> NatsBroker:
+    broker = reactions_broker(bus.options)
+    tracing = Tracing("logs")
+    react(broker, LOGS_DELETIONS, handlers.on_deleted, options=bus.options, service="logs", tracing=tracing)
+    return broker
+
+
+def _keys(settings: LogsSettings) -> KeySet:
+    if settings.jwks_file is None:
+        raise SettingsError(
+            f"wrong settings: {variable('jwks_file')}: the file with the keys that sign tokens is needed"
+        )
+    return KeySet.load(settings.jwks_file.read_text())

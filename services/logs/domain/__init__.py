@@ -1,0 +1,1 @@
+"""What the logs service decides by, without input or output."""

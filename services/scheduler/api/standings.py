@@ -1,0 +1,52 @@
+"""`/v1/nodes` and `/v1/queue`: what there is, and why jobs wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from services.scheduler.domain.views import node_document, standing_document
+from services.scheduler.handlers.standings import StandingHandlers
+from shared.http.paging import DEFAULT_LIMIT, CursorText, Limit, Page, decode_cursor, page_of
+from shared.http.routing import CurrentUser, api_router
+
+Json = dict[str, Any]
+
+
+def nodes_router(handlers: StandingHandlers) -> APIRouter:
+    """Nodes of the pools that the asker may use."""
+    router = api_router()
+
+    @router.get("/v1/nodes", tags=["nodes"])
+    async def list_nodes(user: CurrentUser) -> Page[Json]:
+        """Nodes with what they have and what of it is free."""
+        return Page(items=[node_document(seen.room, seen.pools) for seen in handlers.nodes(user)])
+
+    @router.get("/v1/nodes/{name}", tags=["nodes"])
+    async def get_node(user: CurrentUser, name: str) -> Json:
+        """One node, by name or id."""
+        seen = handlers.node(user, name)
+        return node_document(seen.room, seen.pools)
+
+    return router
+
+
+def queue_router(handlers: StandingHandlers) -> APIRouter:
+    """The queue, and where each job stands."""
+    router = api_router()
+
+    @router.get("/v1/queue", tags=["queue"])
+    async def list_queue(user: CurrentUser, limit: Limit = DEFAULT_LIMIT, cursor: CursorText = None) -> Page[Json]:
+        """Waiting jobs that you may see, in queue order, each with what it waits for."""
+        after = decode_cursor(cursor, int, int)
+        found = handlers.queue(user, (int(after[0]), int(after[1])) if after else None, limit)
+        page = page_of(found, limit, lambda waiting: waiting.key)
+        return Page(items=[standing_document(waiting.standing) for waiting in page.items], next=page.next)
+
+    @router.get("/v1/queue/{job}", tags=["queue"])
+    async def explain_job(user: CurrentUser, job: str) -> Json:
+        """Where a job stands: what it waits for, in numbers, and what would start it."""
+        return standing_document(handlers.standing(user, job))
+
+    return router

@@ -1,0 +1,204 @@
+"""Wires the scheduler: bus, read model, catalog, engine, controller, HTTP; and its life from `run` to `stop`.
+
+Read model, catalog and inventory are followed all the time, so that the API answers also while another scheduler
+leads; the controller works only within a term of leadership. On `stop` the lease is given up, engine calls that are
+under way are completed, and replicas run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from services.scheduler.api.documents import instance_types_router, pools_router
+from services.scheduler.api.standings import nodes_router, queue_router
+from services.scheduler.control.controller import Controller
+from services.scheduler.control.inventory import InventoryKeeper
+from services.scheduler.control.journal import Journal
+from services.scheduler.control.leadership import Leadership
+from services.scheduler.control.starter import GangStarter
+from services.scheduler.control.world import World
+from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
+from services.scheduler.handlers.offers import OfferHandlers
+from services.scheduler.handlers.standings import StandingHandlers
+from services.scheduler.metrics import SchedulerMetrics
+from services.scheduler.ports import Engine
+from services.scheduler.settings import SchedulerSettings
+from shared import checks
+from shared.auth.authenticator import TokenAuthenticator
+from shared.auth.keys import KeySet
+from shared.auth.revocations import KvRevocations
+from shared.auth.tokens import TokenVerifier
+from shared.bus import Bus, Fence
+from shared.bus.blobs import Blobs
+from shared.bus.streams import CODE_BUCKET
+from shared.catalog import CatalogStore, CatalogWatch
+from shared.catalog.writer import CatalogWriter
+from shared.clock import Clock, SystemClock
+from shared.errors import UnavailableError
+from shared.http.app import create_app
+from shared.jobs import Job, Recorded
+from shared.readmodel import JobReadModel
+from shared.settings import SettingsError, variable
+from shared.tasks import end, run_together
+
+
+class SchedulerService:
+    """The running whole; see `shared.service.Service`."""
+
+    name = "scheduler"
+
+    def __init__(
+        self, settings: SchedulerSettings, bus: Bus, engine: Engine, clock: Clock, close_engine: Callable[[], None]
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._engine = engine
+        self._close_engine = close_engine
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self._world = World()
+        self._jobs = JobReadModel(settings.readmodel_file, bus)
+        self._catalog = CatalogWatch(bus)
+        self._revocations = KvRevocations(bus.js, clock)
+        self._leadership = Leadership(bus, clock, settings.identity)
+        self._starter = GangStarter(engine, Blobs(bus.js, CODE_BUCKET), settings.home / "scheduler" / "archives")
+        self._registry = CollectorRegistry()
+        self._metrics = SchedulerMetrics(self._registry)
+        self._controller: Controller | None = None
+        self._inventory = InventoryKeeper(
+            bus=bus,
+            engine=engine,
+            cluster=settings.cluster,
+            world=self._world,
+            catalog=self._catalog,
+            store=CatalogStore(bus),
+            clock=clock,
+            on_change=self._on_cluster_changed,
+        )
+        self._jobs.on_event(self._on_event)
+        self._catalog.on_change(self._on_catalog_changed)
+        self.app = self._make_app()
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        work = asyncio.create_task(self._work())
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            await end(work, stopped)
+            self._jobs.close()
+            self._close_engine()
+            await self._bus.close()
+
+    async def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping.set()
+
+    async def _work(self) -> None:
+        await run_together(
+            self._jobs.run(),
+            self._catalog.run(),
+            self._revocations.run(),
+            self._inventory.run(),
+            self._schedule(),
+        )
+
+    async def _schedule(self) -> None:
+        await self._inventory.refresh()
+        await self._jobs.caught_up.wait()
+        self._world.take_all(self._jobs.live())
+        await self._leadership.run(self._lead)
+
+    async def _lead(self, fence: Fence) -> None:
+        """One term."""
+        self._controller = Controller(
+            bus=self._bus,
+            journal=Journal(self._bus, fence),
+            jobs=self._jobs,
+            world=self._world,
+            engine=self._engine,
+            starter=self._starter,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        self._metrics.leader.set(1)
+        try:
+            await self._controller.run()
+        finally:
+            self._controller = None
+            self._metrics.leader.set(0)
+
+    def _on_event(self, before: Job | None, after: Job, recorded: Recorded) -> None:
+        if not self._jobs.caught_up.is_set():
+            return
+        self._world.take(after)
+        if self._controller is not None:
+            self._controller.on_event(before, after, recorded)
+
+    def _on_catalog_changed(self) -> None:
+        self._world.set_pools(self._catalog.view)
+        self._on_cluster_changed()
+
+    def _on_cluster_changed(self) -> None:
+        if self._controller is not None:
+            self._controller.on_cluster_changed()
+
+    def _make_app(self) -> FastAPI:
+        writer = CatalogWriter(CatalogStore(self._bus), self._catalog)
+        offers = OfferHandlers(self._catalog, writer, self._jobs, self._clock)
+        standings = StandingHandlers(self._world, self._catalog, self._jobs)
+        return create_app(
+            service=self.name,
+            title="Trainmaster scheduler",
+            routers=[
+                pools_router(offers, self._world),
+                instance_types_router(offers),
+                nodes_router(standings),
+                queue_router(standings),
+            ],
+            auth=TokenAuthenticator(TokenVerifier(_public_keys(self._settings), self._clock), self._revocations),
+            checks={
+                "jetstream": checks.jetstream(self._bus),
+                "catalog": self._catalog.check,
+                "revocations": self._revocations.check,
+                "jobs": self._check_jobs,
+            },
+            registry=self._registry,
+        )
+
+    async def _check_jobs(self) -> str:
+        if not self._jobs.caught_up.is_set():
+            raise UnavailableError("past events are still being read")
+        return f"sequence {self._jobs.sequence}, {'leads' if self._controller else 'stands by'}"
+
+
+async def bootstrap(settings: SchedulerSettings, clock: Clock | None = None) -> SchedulerService:
+    """The scheduler over the local engine, ready to run; raises UnavailableError where NATS is not there."""
+    clock = clock or SystemClock()
+    bus = await Bus.connect(settings.bus_options())
+    engine = await LocalEngine.open(_local(settings), clock)
+    return SchedulerService(settings, bus, engine, clock, engine.close)
+
+
+def _local(settings: SchedulerSettings) -> LocalSettings:
+    """Start commands find the programs of the environment that the platform runs in, and those of its own PATH."""
+    paths = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    return LocalSettings(
+        home=settings.home, nodes=settings.nodes, path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths)))
+    )
+
+
+def _public_keys(settings: SchedulerSettings) -> KeySet:
+    if settings.jwks_file is None:
+        raise SettingsError(f"{variable('jwks_file')} is not set; give the file with the keys that sign tokens")
+    return KeySet.load(settings.jwks_file.read_text())

@@ -1,0 +1,150 @@
+"""The engine as the controller sees it: what it told of each gang, and the calls that were made.
+
+`observe` keeps the view; it starts anew whenever the engine's stream breaks. Calls never hold the controller up: they
+run beside it, one after the other for each gang, and what comes of them shows in the gang's view. A call that failed
+for no known reason is forgotten after a pause, so that the controller, which looks at the view, makes it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from services.scheduler.domain.progress import Refusal
+from services.scheduler.ports import (
+    CaughtUp,
+    Engine,
+    Observation,
+    ReplicaExited,
+    ReplicaRef,
+    ReplicaStarted,
+    StartRefusedError,
+)
+from shared.clock import Clock
+from shared.ids import GangId
+from shared.jobs import Replica, replica_key
+
+RETRY_PAUSE_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class GangView:
+    """One gang: `replicas` is None while the engine has told nothing of it."""
+
+    replicas: dict[str, Replica] | None = None
+    start_called: bool = False
+    stop_called: bool = False
+    refusal: Refusal | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Gangs:
+    """Views of all gangs that the engine knows or was asked to start."""
+
+    def __init__(self, engine: Engine, clock: Clock, on_change: Callable[[str], None]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._on_change = on_change
+        self._views: dict[str, GangView] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+        self._log = structlog.get_logger(service="scheduler")
+        self.caught_up = asyncio.Event()
+
+    def view(self, gang: str) -> GangView:
+        """What is known of the gang."""
+        return self._views.get(gang) or GangView()
+
+    def known(self) -> Mapping[str, GangView]:
+        """All views by gang."""
+        return self._views
+
+    def start(self, gang: str, begin: Callable[[], Awaitable[None]]) -> None:
+        """Have `begin` prepare the gang and call the engine."""
+        view = self._views.setdefault(gang, GangView())
+        view.start_called = True
+        self._call(gang, view, self._start(gang, view, begin))
+
+    def stop(self, gang: str, grace_s: float) -> None:
+        """Have the engine stop the gang, after a start that is still under way."""
+        view = self._views.setdefault(gang, GangView())
+        view.stop_called = True
+        self._call(gang, view, self._stop(gang, view, grace_s))
+
+    def forget(self, gang: str) -> None:
+        """Tell the engine that everything about the gang is on record."""
+        view = self._views.pop(gang, None)
+        if view is not None:
+            self._call(gang, view, self._engine.forget(GangId(gang)))
+
+    async def observe(self) -> None:
+        """Follow what the engine reports; ends only when cancelled."""
+        while True:
+            try:
+                async for observation in self._engine.observe():
+                    self._take(observation)
+                self._log.error("engine_reports_ended")
+            except Exception:  # noqa: BLE001  # an engine that broke is asked anew
+                self._log.exception("engine_reports_broken")
+            await self._clock.sleep(RETRY_PAUSE_S)
+
+    async def close(self) -> None:
+        """Wait for the calls that are under way; the engine completes what it began."""
+        while self._calls:
+            await asyncio.gather(*self._calls, return_exceptions=True)
+
+    def _call(self, gang: str, view: GangView, call: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(self._in_turn(gang, view, call))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def _in_turn(self, gang: str, view: GangView, call: Coroutine[None, None, None]) -> None:
+        async with view.turn:
+            try:
+                await call
+            except Exception:  # noqa: BLE001  # a call that failed is made again
+                self._log.exception("engine_call_failed", gang=gang)
+                await self._clock.sleep(RETRY_PAUSE_S)
+                view.start_called = view.stop_called = False
+        self._on_change(gang)
+
+    async def _start(self, gang: str, view: GangView, begin: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await begin()
+        except StartRefusedError as error:
+            self._log.warning("start_refused", gang=gang, reason=error.message)
+            view.refusal = Refusal(self._clock.now(), error.message)
+
+    async def _stop(self, gang: str, view: GangView, grace_s: float) -> None:
+        if not await self._engine.stop(GangId(gang), grace_s):
+            # Nothing of it runs: as if it had never been started.
+            view.start_called = False
+            view.replicas = None
+
+    def _take(self, observation: Observation) -> None:
+        match observation:
+            case CaughtUp(gangs):
+                for gang in gangs:
+                    self._replicas_of(gang)
+                self.caught_up.set()
+                self._log.info("engine_caught_up", gangs=len(gangs))
+            case ReplicaStarted(replica, at):
+                self._update(replica, started_at=at)
+            case ReplicaExited(replica, at, end):
+                self._update(replica, ended_at=at, exit=end)
+
+    def _update(self, ref: ReplicaRef, **changes: object) -> None:
+        replicas = self._replicas_of(ref.gang)
+        key = replica_key(ref.role, ref.index)
+        replica = replicas.get(key) or Replica(role=ref.role, index=ref.index, node=ref.node)
+        replicas[key] = replica.model_copy(update=changes)
+        self._on_change(ref.gang)
+
+    def _replicas_of(self, gang: str) -> dict[str, Replica]:
+        view = self._views.setdefault(gang, GangView())
+        if view.replicas is None:
+            view.replicas = {}
+        return view.replicas

@@ -1,0 +1,133 @@
+"""What the scheduler knows at this moment: nodes and what is held on them, pools, and the terms of every live job.
+
+It is kept up to date by whoever follows jobs, catalog and inventory, also while another scheduler leads, and read by
+the controller and the HTTP API. What a gang holds is taken from the record of its job, so that it can be rebuilt at
+any time; only seats that are being put on record right now are held by `reserve` before the record says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+from pydantic import ValidationError
+
+from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
+from services.scheduler.domain.ledger import Ledger, Seat
+from services.scheduler.domain.nodes import Node
+from services.scheduler.domain.placement import holds_capacity, seats_of
+from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.terms import Terms
+from shared import catalog
+from shared.ids import gang_id
+from shared.jobs import Job, JobState
+
+
+class World:
+    """The scheduler's picture of cluster and jobs."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, Terms | None] = {}
+        self._waiting: dict[str, Gang] = {}
+        self._held_by: dict[str, str] = {}
+        self._ledger = Ledger()
+        self._pools: dict[str, Pool] = {}
+        self._log = structlog.get_logger(service="scheduler")
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._ledger
+
+    @property
+    def pools(self) -> Mapping[str, Pool]:
+        """Pools by name."""
+        return self._pools
+
+    def set_nodes(self, nodes: Iterable[Node]) -> None:
+        """Take over a new inventory."""
+        self._ledger.set_nodes(nodes)
+
+    def set_pools(self, view: catalog.Catalog) -> None:
+        """Take over the pools of the catalog."""
+        self._pools = {pool.name: _pool(pool) for pool in view.all(catalog.Pool)}
+
+    def take(self, job: Job) -> None:
+        """Take over where a job stands now; one that makes no sense is logged and left out."""
+        try:
+            self._take(job)
+        except Exception:  # noqa: BLE001  # one broken record must not keep the others from being followed
+            self._log.exception("job_not_understood", job=job.id)
+
+    def take_all(self, jobs: Iterable[Job]) -> None:
+        """Forget every job and take these live ones instead."""
+        for gang in list(self._ledger.held):
+            self._ledger.release(gang)
+        self._terms, self._waiting, self._held_by = {}, {}, {}
+        for job in jobs:
+            self.take(job)
+
+    def terms(self, job: Job) -> Terms | None:
+        """The job's terms; None, and an error in the log, where this version cannot read its spec."""
+        if job.id not in self._terms:
+            try:
+                self._terms[job.id] = Terms.of(job)
+            except (ValidationError, KeyError) as error:
+                self._log.error("spec_unreadable", job=job.id, error=str(error))
+                self._terms[job.id] = None
+        return self._terms[job.id]
+
+    def reserve(self, gang: Gang, seats: tuple[Seat, ...]) -> None:
+        """Hold seats that are about to be put on record; `take` of the job afterwards settles the matter."""
+        self._hold(gang.job, gang_id(gang.job, gang.attempt), seats)
+
+    def waiting(self) -> tuple[Gang, ...]:
+        """Gangs that wait for a place, in queue order."""
+        return in_queue_order(self._waiting.values())
+
+    def snapshot(self, but: Iterable[str] = ()) -> Snapshot:
+        """What a plan is made from, gangs in queue order; without the gangs of some jobs."""
+        left_out = set(but)
+        gangs = tuple(gang for gang in self.waiting() if gang.job not in left_out)
+        return Snapshot(gangs, dict(self._ledger.rooms), self._pools)
+
+    def _take(self, job: Job) -> None:
+        terms = None if job.ended else self.terms(job)
+        if terms is not None:
+            self._take_live(job, terms)
+            return
+        self._release(job.id)
+        self._waiting.pop(job.id, None)
+        if job.ended:
+            self._terms.pop(job.id, None)
+
+    def _take_live(self, job: Job, terms: Terms) -> None:
+        if job.state is JobState.QUEUED:
+            self._waiting[job.id] = terms.gang(job)
+        else:
+            self._waiting.pop(job.id, None)
+        if holds_capacity(job):
+            self._hold(job.id, gang_id(job.id, job.attempt.number), seats_of(job.attempt, terms))
+        else:
+            self._release(job.id)
+
+    def _hold(self, job: str, gang: str, seats: tuple[Seat, ...]) -> None:
+        if self._held_by.get(job) != gang:
+            self._release(job)
+            self._held_by[job] = gang
+            self._ledger.hold(gang, seats)
+
+    def _release(self, job: str) -> None:
+        gang = self._held_by.pop(job, None)
+        if gang is not None:
+            self._ledger.release(gang)
+
+
+def _pool(document: catalog.Pool) -> Pool:
+    spec = document.spec
+    return Pool(
+        name=document.name,
+        cluster=spec.cluster,
+        policy=QueuePolicy(spec.queue_policy),
+        node_names=frozenset(spec.nodes.names),
+        node_labels=dict(spec.nodes.labels),
+    )

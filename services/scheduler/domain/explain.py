@@ -1,0 +1,187 @@
+"""Why a gang waits, in numbers: what is short, how much of it there is, and the smallest changes that would start it.
+
+Each role is judged alone first: does its pool have nodes, is one replica larger than any node, how many replicas fit
+now and how many would fit with nothing running. A resource is named a blocker where it alone keeps the role from
+fitting; where each resource would do but no node has them together, the number of replicas itself is the blocker. A
+gang that would not even fit on empty nodes `never` fits as long as the nodes stay as they are; any other gang `waits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from services.scheduler.domain.fit import Rooms, capacity, eligible, fit, pool_rooms
+from services.scheduler.domain.gang import Gang, Pool, RoleAsk
+from services.scheduler.domain.nodes import Request, Room, empty_room
+from shared.units import format_bytes
+
+
+class Verdict(StrEnum):
+    """Whether waiting helps."""
+
+    FITS = "fits"
+    WAITS = "waits"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One thing that is short; amounts are millicores, bytes, GPUs, replicas or nodes, as `resource` says."""
+
+    role: str
+    resource: str
+    needed: int
+    available: int
+    total: int
+    largest: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to "why is my job waiting"."""
+
+    verdict: Verdict
+    summary: str
+    blockers: tuple[Blocker, ...] = ()
+    suggestions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """How to read one resource of a request and of a room, and how to print an amount of it."""
+
+    name: str
+    asked: Callable[[Request], int]
+    free: Callable[[Room, Request], int]
+    text: Callable[[int], str]
+
+
+def _cores(amount_m: int) -> str:
+    return f"{amount_m / 1000:g} cores" if amount_m != 1000 else "1 core"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+_RESOURCES: Final = (
+    _Resource("cpu", lambda request: request.cpu_m, lambda room, _: room.cpu_m, _cores),
+    _Resource("memory", lambda request: request.memory_bytes, lambda room, _: room.memory_bytes, format_bytes),
+    _Resource("gpu", lambda request: request.gpus, lambda room, request: len(room.fitting_devices(request)), _gpus),
+)
+
+
+def explain(
+    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]] | None = None
+) -> Explanation:
+    """Why the gang does not start on these rooms; says so where nothing but the queue is in its way.
+
+    `alternatives` are the other pools, by role, that the asker may use and that offer the role's instance type.
+    """
+    if fit(gang, rooms, pools) is not None:
+        return Explanation(Verdict.FITS, "fits now and starts as soon as its turn comes")
+    usable = eligible(gang, rooms)
+    empty = {node_id: empty_room(room.node) for node_id, room in rooms.items()}
+    blockers = tuple(blocker for role in gang.roles for blocker in _role_blockers(role, usable, pools))
+    blockers = blockers or (_together(gang, usable, pools),)
+    never = fit(gang, empty, pools) is None
+    verdict = Verdict.NEVER if never else Verdict.WAITS
+    lead = "does not fit even with nothing else running" if never else "waits for capacity"
+    suggestions = tuple(_suggestions(gang, rooms, pools, alternatives or {}))
+    return Explanation(verdict, f"{lead}: {blockers[0].detail}", blockers, suggestions)
+
+
+def _role_blockers(role: RoleAsk, rooms: Rooms, pools: Mapping[str, Pool]) -> Iterator[Blocker]:
+    if role.pool not in pools:
+        yield Blocker(role.name, "nodes", 1, 0, 0, 0, f"there is no pool {role.pool!r} for role {role.name}")
+        return
+    here = pool_rooms(role, rooms, pools)
+    if not here:
+        detail = f"pool {role.pool!r} has no node that role {role.name} may use"
+        yield Blocker(role.name, "nodes", 1, 0, 0, 0, detail)
+    elif capacity(role, rooms, pools) < role.replicas:
+        short = [resource for resource in _RESOURCES if _is_short(resource, role, here)]
+        yield from (_resource_blocker(resource, role, here) for resource in short)
+        if not short:
+            yield _replica_blocker(role, here)
+
+
+def _is_short(resource: _Resource, role: RoleAsk, rooms: list[Room]) -> bool:
+    asked = resource.asked(role.request)
+    return asked > 0 and sum(max(resource.free(room, role.request), 0) // asked for room in rooms) < role.replicas
+
+
+def _resource_blocker(resource: _Resource, role: RoleAsk, rooms: list[Room]) -> Blocker:
+    asked = resource.asked(role.request)
+    free = [max(resource.free(room, role.request), 0) for room in rooms]
+    total = sum(resource.free(empty_room(room.node), role.request) for room in rooms)
+    model = f" {role.request.gpu_model}" if resource.name == "gpu" and role.request.gpu_model else ""
+    detail = (
+        f"role {role.name} needs {role.replicas} x {resource.text(asked)}{model} in pool {role.pool!r}; "
+        f"{resource.text(sum(free))} of {resource.text(total)} are free, at most {resource.text(max(free))} on one node"
+    )
+    return Blocker(role.name, resource.name, role.replicas * asked, sum(free), total, max(free), detail)
+
+
+def _replica_blocker(role: RoleAsk, rooms: list[Room]) -> Blocker:
+    counts = [room.holds(role.request) for room in rooms]
+    total = sum(empty_room(room.node).holds(role.request) for room in rooms)
+    detail = (
+        f"role {role.name} needs {role.replicas} replicas in pool {role.pool!r}; there is enough of each resource, "
+        f"but no node has it together: {sum(counts)} of {total} fit now, at most {max(counts)} on one node"
+    )
+    return Blocker(role.name, "replicas", role.replicas, sum(counts), total, max(counts), detail)
+
+
+def _together(gang: Gang, rooms: Rooms, pools: Mapping[str, Pool]) -> Blocker:
+    """Each role would fit alone, but not all of them."""
+    names = ", ".join(role.name for role in gang.roles)
+    replicas = sum(role.replicas for role in gang.roles)
+    fitting = min(capacity(role, rooms, pools) for role in gang.roles)
+    detail = f"each of the roles {names} fits alone, but their {replicas} replicas do not fit together"
+    return Blocker(names, "replicas", replicas, fitting, fitting, fitting, detail)
+
+
+def _suggestions(
+    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """The changes that help now; where there are none, those that help once other jobs have ended."""
+    now = tuple(_changes(gang, rooms, pools, alternatives))
+    yield from (f"{change} would start it now" for change in now)
+    if not now:
+        empty = {node_id: empty_room(room.node) for node_id, room in rooms.items()}
+        later = () if fit(gang, empty, pools) is not None else _changes(gang, empty, pools, alternatives)
+        yield from (f"{change} would make it fit once other jobs have ended" for change in later)
+
+
+def _changes(
+    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    """Single changes each of which makes the gang fit."""
+    for role in gang.roles:
+        most = _most_replicas(gang, role, rooms, pools)
+        if most:
+            yield f"{most} instead of {role.replicas} replicas of role {role.name}"
+        for pool in sorted(set(alternatives.get(role.name, ())) - {role.pool}):
+            if fit(_with_role(gang, replace(role, pool=pool)), rooms, pools) is not None:
+                yield f"pool {pool!r} instead of {role.pool!r} for role {role.name}"
+    if gang.excluded and fit(replace(gang, excluded=frozenset()), rooms, pools) is not None:
+        yield "an empty excludeNodes"
+
+
+def _most_replicas(gang: Gang, role: RoleAsk, rooms: Rooms, pools: Mapping[str, Pool]) -> int:
+    """The largest smaller number of replicas of this role with which the gang fits; 0 where there is none."""
+    low, high = 0, role.replicas - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = fit(_with_role(gang, replace(role, replicas=middle)), rooms, pools) is not None
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def _with_role(gang: Gang, role: RoleAsk) -> Gang:
+    return replace(gang, roles=tuple(role if other.name == role.name else other for other in gang.roles))

@@ -1,0 +1,71 @@
+"""A gang that asks for a place, and the pools in which it may be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from services.scheduler.domain.nodes import Node, Request
+
+
+class QueuePolicy(StrEnum):
+    """What happens behind a gang that does not fit: others pass it, or it blocks the pool."""
+
+    BACKFILL = "backfill"
+    FIFO = "fifo"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as placement sees it: a node belongs to it by name, or by having all of the pool's labels.
+
+    A pool that selects nothing has every node of its cluster.
+    """
+
+    name: str
+    cluster: str
+    policy: QueuePolicy = QueuePolicy.BACKFILL
+    node_names: frozenset[str] = frozenset()
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+    def has(self, node: Node) -> bool:
+        """Whether the node belongs to this pool."""
+        if node.cluster != self.cluster:
+            return False
+        if not self.node_names and not self.node_labels:
+            return True
+        labelled = bool(self.node_labels) and self.node_labels.items() <= node.labels.items()
+        return labelled or node.is_named(self.node_names)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAsk:
+    """One role of a gang: so many replicas with this request, in this pool."""
+
+    name: str
+    replicas: int
+    pool: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """One attempt that waits for a place; `sequence` is the stream sequence of the job's submission."""
+
+    job: str
+    attempt: int
+    priority: int
+    sequence: int
+    roles: tuple[RoleAsk, ...]
+    excluded: frozenset[str] = frozenset()
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Gangs of equal shape fit in the same places."""
+        return self.roles, self.excluded
+
+
+def in_queue_order(gangs: Iterable[Gang]) -> tuple[Gang, ...]:
+    """Higher priority first, then the earlier submission."""
+    return tuple(sorted(gangs, key=lambda gang: (-gang.priority, gang.sequence)))

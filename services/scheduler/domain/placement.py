@@ -1,0 +1,46 @@
+"""A placement in its two forms: seats, as the ledger counts them, and the `placed` event, as it goes on record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from services.scheduler.domain.ledger import Seat
+from services.scheduler.domain.terms import Terms
+from shared.events import Placed, Resolved, RolePlacement
+from shared.jobs import Attempt, Job
+
+
+def placed_event(resolved: Resolved, seats: Iterable[Seat]) -> Placed:
+    """The event that puts these seats on record; the roles keep their order."""
+    of_role: dict[str, list[Seat]] = {role.name: [] for role in resolved.roles}
+    for seat in seats:
+        of_role[seat.role].append(seat)
+    roles = tuple(_role_placement(role.name, role.pool, of_role[role.name]) for role in resolved.roles)
+    return Placed(cluster=resolved.cluster, roles=roles)
+
+
+def _role_placement(role: str, pool: str, seats: list[Seat]) -> RolePlacement:
+    seats = sorted(seats, key=lambda seat: seat.index)
+    nodes = tuple(dict.fromkeys(seat.node for seat in seats))
+    number = {node: place for place, node in enumerate(nodes)}
+    devices = tuple(seat.devices for seat in seats) if any(seat.devices for seat in seats) else ()
+    return RolePlacement(
+        role=role, pool=pool, nodes=nodes, node_of=tuple(number[seat.node] for seat in seats), devices=devices
+    )
+
+
+def seats_of(attempt: Attempt, terms: Terms) -> tuple[Seat, ...]:
+    """The seats that the attempt's record says it holds; none before it is placed."""
+    if attempt.placement is None:
+        return ()
+    requests = {role.name: role.request for role in terms.roles}
+    return tuple(
+        Seat(role.role, index, role.node(index), requests[role.role], role.devices_of(index))
+        for role in attempt.placement.roles
+        for index in range(len(role.node_of))
+    )
+
+
+def holds_capacity(job: Job) -> bool:
+    """Whether the job's present attempt has seats: from its placement to the confirmed end of its replicas."""
+    return job.attempt.placement is not None and job.attempt.ended is None

@@ -1,0 +1,197 @@
+"""How a gang is doing: what each replica did, what of that is not told yet, and why the attempt ends.
+
+What is known of a replica is what was recorded of it, completed by what the engine says now; knowledge only grows. From
+it follows the list of everything that ends the attempt: a replica that failed, the deciding roles having succeeded, a
+deadline, a stop request. The earliest of them is the reason, whatever came in its wake (survivors that die of a dead
+peer, replicas that we stopped). So the reason is the same however often it is asked, also after a restart.
+
+The first failure gives the others ten seconds for their last words; every other reason stops them at once.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.scheduler.domain.terms import Terms, last_words_deadline
+from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
+from shared.jobs import Attempt, Job, Replica
+from shared.units import format_duration
+
+Replicas = Mapping[str, Replica]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One thing that ends the attempt: why, since when, and when those that still run are told to stop."""
+
+    reason: EndReason
+    at: datetime
+    stop_at: datetime
+    message: str
+    failure: Replica | None = None
+
+    def event(self) -> AttemptEnded:
+        """The end as it goes on record."""
+        failed = self.failure
+        first = ReplicaRef(role=failed.role, index=failed.index) if failed else None
+        return AttemptEnded(
+            reason=self.reason, message=self.message, first_failure=first, exit=failed.exit if failed else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The engine said that it cannot start this gang, now or later."""
+
+    at: datetime
+    message: str
+
+
+def combine(attempt: Attempt, seen: Replicas) -> dict[str, Replica]:
+    """Every replica of the attempt with all that is known of it; what is on record is not changed by what is seen."""
+    return {key: _completed(replica, seen.get(key)) for key, replica in attempt.replicas.items()}
+
+
+def _completed(recorded: Replica, seen: Replica | None) -> Replica:
+    if seen is None or recorded.exit is not None or (seen.exit is None and recorded.started_at == seen.started_at):
+        return recorded
+    return recorded.model_copy(
+        update={
+            "started_at": recorded.started_at or seen.started_at,
+            "ended_at": seen.ended_at,
+            "exit": seen.exit,
+        }
+    )
+
+
+def without_engine(replicas: Replicas, now: datetime, *, ending: bool) -> dict[str, Replica]:
+    """The replicas of a gang that the engine does not know: those that had started are lost, and the attempt with them.
+
+    A gang of which nothing ever started may still be started, unless the attempt is `ending` anyway.
+    """
+    ending = ending or any(replica.started_at and not replica.exit for replica in replicas.values())
+    lost = ReplicaExit(cause="lost", message="the engine knows nothing of it any more")
+    never = ReplicaExit(cause="never-started", message="the attempt ended before it was started")
+    settled = {}
+    for key, replica in replicas.items():
+        fate = lost if replica.started_at else never if ending else None
+        known = replica.exit is not None or fate is None
+        settled[key] = replica if known else replica.model_copy(update={"ended_at": now, "exit": fate})
+    return settled
+
+
+def unreported(attempt: Attempt, replicas: Replicas) -> tuple[ReplicaChange, ...]:
+    """What happened to the replicas beyond what is on record, in the order of roles and indexes."""
+    changes = [change for key, replica in replicas.items() for change in _changes(attempt.replicas[key], replica)]
+    return tuple(changes)
+
+
+def _changes(recorded: Replica, known: Replica) -> Iterator[ReplicaChange]:
+    role, index, node = known.role, known.index, known.node
+    if known.started_at and not recorded.started_at:
+        yield ReplicaChange(role=role, index=index, node=node, state="started", at=known.started_at)
+    if known.exit and known.ended_at and not recorded.exit:
+        yield ReplicaChange(role=role, index=index, node=node, state="exited", at=known.ended_at, exit=known.exit)
+
+
+def started_at(replicas: Replicas) -> datetime | None:
+    """When the last replica started; None while one has not."""
+    times = [replica.started_at for replica in replicas.values()]
+    known = [time for time in times if time is not None]
+    return max(known, default=None) if len(known) == len(times) else None
+
+
+def all_ended(replicas: Replicas) -> bool:
+    """Whether the end of every replica is confirmed."""
+    return all(replica.exit is not None for replica in replicas.values())
+
+
+def endings(
+    job: Job, terms: Terms, replicas: Replicas, now: datetime, refusal: Refusal | None = None
+) -> tuple[Ending, ...]:
+    """Everything that ends the present attempt, the earliest first; nothing while it goes on."""
+    # Of things that happened in the same instant, the later in this list are consequences of the earlier.
+    candidates = [
+        *_completion(terms, replicas.values()),
+        *([Ending(EndReason.FAILED, refusal.at, refusal.at, refusal.message)] if refusal else []),
+        *_stop_request(job),
+        *(deadline for deadline in _deadlines(job.attempt, terms, replicas) if deadline.at <= now),
+        *_failures(replicas.values()),
+    ]
+    return tuple(sorted(candidates, key=lambda ending: ending.at)) or _unexplained(replicas)
+
+
+def next_deadline(job: Job, terms: Terms, replicas: Replicas) -> datetime | None:
+    """The instant at which time itself will end the attempt."""
+    return min((ending.at for ending in _deadlines(job.attempt, terms, replicas)), default=None)
+
+
+def _completion(terms: Terms, replicas: Iterable[Replica]) -> Iterator[Ending]:
+    deciding = [replica for replica in replicas if replica.role in terms.deciding_roles]
+    times = [replica.ended_at for replica in deciding if replica.ended_at and replica.exit and replica.exit.succeeded]
+    if deciding and len(times) == len(deciding):
+        at = max(times)
+        yield Ending(EndReason.COMPLETED, at, at, "")
+
+
+def _failures(replicas: Iterable[Replica]) -> Iterator[Ending]:
+    for replica in replicas:
+        failed = replica.exit is not None and not replica.exit.succeeded and replica.exit.cause != "stopped"
+        if failed and replica.exit and replica.ended_at:
+            reason = EndReason.PLATFORM if replica.exit.cause == "lost" else EndReason.FAILED
+            at = replica.ended_at
+            yield Ending(reason, at, last_words_deadline(at), describe_exit(replica, replica.exit), replica)
+
+
+def _stop_request(job: Job) -> Iterator[Ending]:
+    if job.stop is not None and job.stop_requested_at is not None:
+        at = job.stop_requested_at
+        yield Ending(EndReason.STOPPED, at, at, job.stop.reason or "a stop was requested")
+
+
+def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas) -> Iterator[Ending]:
+    begun = attempt.admitted_at or attempt.placed_at
+    running_since = started_at(replicas)
+    if running_since is None and begun is not None:
+        at = terms.start_deadline(begun)
+        limit = format_duration(terms.start_timeout_s)
+        yield Ending(EndReason.START_TIMEOUT, at, at, f"not every replica ran within {limit} of placement")
+    at_most = terms.run_deadline(running_since) if running_since else None
+    if at_most is not None:
+        limit = format_duration(terms.max_run_time_s or 0)
+        yield Ending(EndReason.MAX_RUN_TIME, at_most, at_most, f"the attempt ran for its maxRunTime of {limit}")
+
+
+def _unexplained(replicas: Replicas) -> tuple[Ending, ...]:
+    """Everything ended and nobody asked for it: somebody stopped the replicas behind the job's back."""
+    times = [replica.ended_at for replica in replicas.values() if replica.ended_at]
+    if not times or not all_ended(replicas):
+        return ()
+    at = max(times)
+    return (Ending(EndReason.PLATFORM, at, at, "the platform stopped the replicas"),)
+
+
+def describe_exit(replica: Replica, end: ReplicaExit) -> str:
+    """A sentence on how a replica ended."""
+    who = f"replica {replica.role}-{replica.index} on node {replica.node}"
+    if end.cause == "never-started":
+        return f"{who} could not be started: {end.message or 'the engine gave no reason'}"
+    if end.cause == "lost":
+        return f"{who} was lost: {end.message or 'the engine gave no reason'}"
+    how = f"was killed by {_signal_name(end.signal)}" if end.signal else f"exited with code {end.code}"
+    memory = {
+        OutOfMemory.NONE: "",
+        OutOfMemory.SUSPECTED: "; it may have run out of memory",
+        OutOfMemory.CERTAIN: "; it ran out of memory",
+    }
+    return f"{who} {how}{memory[end.out_of_memory]}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,207 @@
+"""What to do next about one job: a pure look at where it stands, repeated whenever anything changed.
+
+The decision is level-triggered: it depends on what is recorded, on what the engine reports and on the time, never on
+the order in which these became known. So it may be taken again after a crash or a lost race and comes out the same,
+and every action is safe to repeat: transitions are compared and set, engine calls are idempotent, reports have fixed
+ids.
+
+Placing is not decided here, since that is a question between jobs; see `planner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from services.scheduler.domain import progress
+from services.scheduler.domain.placement import holds_capacity
+from services.scheduler.domain.progress import Ending, Refusal, Replicas
+from services.scheduler.domain.terms import Terms
+from shared import events as ev
+from shared.jobs import Job, JobState
+
+REPORT_INTERVAL_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A payload together with when it became true and the attempt that it is about."""
+
+    payload: ev.Payload
+    at: datetime
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put these transitions on record, all or none."""
+
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell what happened to replicas."""
+
+    changes: tuple[ev.ReplicaChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartGang:
+    """Have the engine start the present attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopGang:
+    """Have the engine end the present attempt."""
+
+    grace_s: float
+
+
+Action = Append | Report | StartGang | StopGang
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where one job stands: its record, what the engine sees of its gang, and which calls this process has made.
+
+    `seen` is None where the engine, once it has reported everything that it has, has told nothing of the gang; while
+    `start_called` holds it is about to.
+    """
+
+    job: Job
+    terms: Terms
+    seen: Replicas | None
+    start_called: bool = False
+    stop_called: bool = False
+    reported_at: datetime | None = None
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do now, in this order, and when to look again if nothing else happens."""
+
+    actions: tuple[Action, ...] = ()
+    look_again_at: datetime | None = None
+
+
+def next_step(situation: Situation, now: datetime) -> Step:
+    """What to do about a job that is not waiting for a place."""
+    job = situation.job
+    match job.state:
+        case JobState.STARTING | JobState.RUNNING | JobState.STOPPING if holds_capacity(job):
+            return _attend(situation, now)
+        case JobState.STOPPING:
+            return _append(job, now, ev.Stopped(message=job.stop.reason if job.stop else ""))
+        case JobState.DECIDING:
+            return _decide(job, now)
+        case JobState.RETRYING:
+            return _queue_again(job, now)
+        case _:
+            return Step()
+
+
+def _append(job: Job, now: datetime, *payloads: ev.Payload) -> Step:
+    return Step((Append(tuple(Fact(payload, now, job.attempt.number) for payload in payloads)),))
+
+
+def _decide(job: Job, now: datetime) -> Step:
+    ended, decision = job.attempt.ended, job.attempt.decision
+    if ended is not None and ended.reason is ev.EndReason.COMPLETED:
+        return _append(job, now, ev.Succeeded())
+    if ended is None or decision is None or decision.retry:
+        return Step()
+    return _append(job, now, ev.Failed(reason=ended.reason, message=ended.message))
+
+
+def _queue_again(job: Job, now: datetime) -> Step:
+    decision = job.attempt.decision
+    due = (decision.not_before if decision else None) or now
+    if now < due:
+        return Step(look_again_at=due)
+    return Step((Append((Fact(ev.Queued(reason="retry"), now, job.attempt.number + 1),)),))
+
+
+def _attend(situation: Situation, now: datetime) -> Step:
+    """Look after an attempt whose gang may be running."""
+    replicas = _known(situation, now)
+    endings = _endings(situation, replicas, now)
+    actions = (
+        *_report(situation, replicas, now),
+        *_engine_calls(situation, replicas, endings, now),
+        *_transitions(situation.job, replicas, endings, now),
+    )
+    return Step(actions, _look_again_at(situation, replicas, endings, actions, now))
+
+
+def _known(situation: Situation, now: datetime) -> Replicas:
+    replicas = progress.combine(situation.job.attempt, situation.seen or {})
+    if situation.seen is not None or situation.start_called:
+        return replicas
+    return progress.without_engine(replicas, now, ending=bool(_endings(situation, replicas, now)))
+
+
+def _endings(situation: Situation, replicas: Replicas, now: datetime) -> tuple[Ending, ...]:
+    return progress.endings(situation.job, situation.terms, replicas, now, situation.refusal)
+
+
+def _report(situation: Situation, replicas: Replicas, now: datetime) -> Iterator[Report]:
+    changes = progress.unreported(situation.job.attempt, replicas)
+    if changes and now >= _report_due(situation, replicas, now):
+        yield Report(changes)
+
+
+def _report_due(situation: Situation, replicas: Replicas, now: datetime) -> datetime:
+    """At once for the first news, the last start and the last end; else at most one report in each interval."""
+    job = situation.job
+    milestone = progress.all_ended(replicas) or (job.state is JobState.STARTING and progress.started_at(replicas))
+    if milestone or situation.reported_at is None:
+        return now
+    return situation.reported_at + timedelta(seconds=REPORT_INTERVAL_S)
+
+
+def _engine_calls(
+    situation: Situation, replicas: Replicas, endings: tuple[Ending, ...], now: datetime
+) -> Iterator[StartGang | StopGang]:
+    if progress.all_ended(replicas):
+        return
+    if not endings:
+        waiting = situation.job.state is JobState.STARTING and progress.started_at(replicas) is None
+        if waiting and not situation.start_called:
+            yield StartGang()
+    elif now >= _stop_at(endings) and not situation.stop_called:
+        yield StopGang(situation.terms.grace_s)
+
+
+def _stop_at(endings: tuple[Ending, ...]) -> datetime:
+    return min(ending.stop_at for ending in endings)
+
+
+def _transitions(job: Job, replicas: Replicas, endings: tuple[Ending, ...], now: datetime) -> Iterator[Append]:
+    number = job.attempt.number
+    facts = []
+    running_since = progress.started_at(replicas)
+    if job.state is JobState.STARTING and running_since is not None:
+        facts.append(Fact(ev.Started(), running_since, number))
+    if endings and progress.all_ended(replicas):
+        facts.append(Fact(endings[0].event(), now, number))
+        if endings[0].reason is ev.EndReason.COMPLETED:
+            facts.append(Fact(ev.Succeeded(), now, number))
+        elif job.stop is not None:
+            facts.append(Fact(ev.Stopped(message=job.stop.reason), now, number))
+    if facts:
+        yield Append(tuple(facts))
+
+
+def _look_again_at(
+    situation: Situation, replicas: Replicas, endings: tuple[Ending, ...], actions: tuple[Action, ...], now: datetime
+) -> datetime | None:
+    times = [progress.next_deadline(situation.job, situation.terms, replicas)]
+    if endings and not situation.stop_called:
+        times.append(_stop_at(endings))
+    if situation.reported_at is not None and not any(isinstance(action, Report) for action in actions):
+        times.append(situation.reported_at + timedelta(seconds=REPORT_INTERVAL_S))
+    return min((time for time in times if time is not None and time > now), default=None)

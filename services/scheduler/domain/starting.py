@@ -1,0 +1,85 @@
+"""From a placed job to what an engine needs to start its gang: replicas with command and environment, mounts, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from services.scheduler.domain.terms import Terms
+from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
+from shared.catalog.fields import file_path
+from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
+from shared.events import Placed, ResolvedMount
+from shared.jobs import Job
+from shared.jobspec.models import TrainingSpec
+
+
+def gang_start(job: Job, placement: Placed, code: Code | None, *, named_hosts: bool) -> GangStart:
+    """Everything about the job's present attempt; replicas in the order of their ranks."""
+    spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
+    shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
+    environment = GangEnvironment(shape)
+    return GangStart(
+        job=job.id,
+        attempt=job.attempt.number,
+        owner=job.owner,
+        project=job.project,
+        cluster=placement.cluster,
+        replicas=tuple(_replicas(shape, spec, terms, placement, environment)),
+        mounts=tuple(_mount(mount) for mount in job.submitted.resolved.mounts),
+        code=code,
+        files=environment.files,
+        tensorboard_dir=shape.tensorboard_dir,
+        termination_grace_s=spec.termination_grace_s,
+    )
+
+
+def gang_shape(job: Job, spec: TrainingSpec, terms: Terms, *, named_hosts: bool) -> GangShape:
+    """What the environment of the gang depends on."""
+    gpus = {role.name: role.request.gpus for role in terms.roles}
+    return GangShape(
+        job=job.id,
+        name=job.name,
+        attempt=job.attempt.number,
+        roles=tuple(RoleShape(role.name, role.replicas, gpus[role.name]) for role in spec.roles),
+        mounts=tuple(MountPath(mount.source, mount.mount_path) for mount in spec.mounts),
+        tensorboard_dir=spec.tensorboard.log_dir if spec.tensorboard else None,
+        checkpoint_dir=spec.checkpoint.dir if spec.checkpoint else None,
+        user=spec.env,
+        named_hosts=named_hosts,
+    )
+
+
+def stored_code(job: Job) -> Code | None:
+    """Code that needs not be fetched: files in the spec, or a directory; None for an upload and for no code at all."""
+    code, spec = job.submitted.resolved.code, job.submitted.spec
+    if code is None or code.kind == "upload":
+        return None
+    if code.kind == "directory":
+        return CodeDirectory(Path(file_path(code.uri or "")))
+    choice = TrainingSpec.model_validate(spec).code
+    return CodeInline(choice.inline or {} if choice else {})
+
+
+def _replicas(
+    shape: GangShape, spec: TrainingSpec, terms: Terms, placement: Placed, environment: GangEnvironment
+) -> Iterator[ReplicaStart]:
+    commands = {role.name: role.command for role in spec.roles}
+    requests = {role.name: role.request for role in terms.roles}
+    placed = {role.role: role for role in placement.roles}
+    for role in rank_order(shape.roles):
+        for index in range(role.replicas):
+            yield ReplicaStart(
+                role=role.name,
+                index=index,
+                node=placed[role.name].node(index),
+                command=commands[role.name],
+                env=environment.variables(role.name, index),
+                devices=placed[role.name].devices_of(index),
+                memory_bytes=requests[role.name].memory_bytes,
+            )
+
+
+def _mount(mount: ResolvedMount) -> GangMount:
+    root = Path(file_path(mount.root)) if mount.root else None
+    return GangMount(Path(file_path(mount.uri)), mount.mount_path, mount.read_only, root)

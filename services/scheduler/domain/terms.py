@@ -1,0 +1,72 @@
+"""The terms of a job that the scheduler acts on, read once from its spec; and its time limits as instants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from services.scheduler.domain.gang import Gang, RoleAsk
+from services.scheduler.domain.nodes import Request
+from shared.events import ResolvedRole
+from shared.jobs import Job
+from shared.jobspec.models import TrainingSpec
+
+LAST_WORDS_S: Final = 10.0
+_ROLE_RULE: Final = "role:"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a job's spec says about placing, starting, completing and stopping it."""
+
+    roles: tuple[RoleAsk, ...]
+    excluded_nodes: frozenset[str]
+    deciding_roles: frozenset[str]
+    start_timeout_s: float
+    max_run_time_s: float | None
+    grace_s: float
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The terms of a job; raises pydantic's ValidationError where this version cannot read its spec."""
+        spec = TrainingSpec.model_validate(job.submitted.spec)
+        resolved = {role.name: role for role in job.submitted.resolved.roles}
+        rule = spec.completion.succeed_when
+        return cls(
+            roles=tuple(_ask(resolved[role.name], role.replicas) for role in spec.roles),
+            excluded_nodes=frozenset(spec.exclude_nodes),
+            deciding_roles=frozenset({rule.removeprefix(_ROLE_RULE)} if rule.startswith(_ROLE_RULE) else resolved),
+            start_timeout_s=spec.start_timeout_s,
+            max_run_time_s=spec.max_run_time_s,
+            grace_s=spec.termination_grace_s,
+        )
+
+    def gang(self, job: Job) -> Gang:
+        """The present attempt as a gang that asks for a place."""
+        return Gang(
+            job=job.id,
+            attempt=job.attempt.number,
+            priority=job.submitted.priority,
+            sequence=job.submitted_sequence,
+            roles=self.roles,
+            excluded=self.excluded_nodes,
+        )
+
+    def start_deadline(self, placed_at: datetime) -> datetime:
+        """When a placed gang that is not wholly running has taken too long."""
+        return placed_at + timedelta(seconds=self.start_timeout_s)
+
+    def run_deadline(self, started_at: datetime) -> datetime | None:
+        """When a running attempt has had its time; None where it has no limit."""
+        return None if self.max_run_time_s is None else started_at + timedelta(seconds=self.max_run_time_s)
+
+
+def last_words_deadline(failed_at: datetime) -> datetime:
+    """When the survivors of a failed replica are told to stop, after they had time to say what they saw."""
+    return failed_at + timedelta(seconds=LAST_WORDS_S)
+
+
+def _ask(role: ResolvedRole, replicas: int) -> RoleAsk:
+    request = Request(role.cpu_millis, role.memory_bytes, role.gpu_count, role.gpu_model or "")
+    return RoleAsk(role.name, replicas, role.pool_name, request)

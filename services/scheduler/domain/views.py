@@ -1,0 +1,74 @@
+"""Nodes, pools and standings as JSON documents of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from services.scheduler.domain.gang import Pool
+from services.scheduler.domain.nodes import NodeState, Room
+from services.scheduler.domain.standing import Standing
+from shared.catalog.fields import format_cpu
+from shared.units import format_bytes
+
+
+def node_document(room: Room, pools: Iterable[str]) -> dict[str, Any]:
+    """A node, what it has, what of it is free, and the pools that it is in."""
+    node = room.node
+    return {
+        "apiVersion": "trainmaster/v1",
+        "kind": "Node",
+        "metadata": {"id": node.id, "name": node.name, "labels": dict(node.labels)},
+        "spec": {
+            "cluster": node.cluster,
+            **_amounts(node.cpu_m, node.memory_bytes, len(node.devices)),
+            "gpuModels": sorted({device.model for device in node.devices}),
+        },
+        "status": {
+            "state": node.state,
+            "pools": sorted(pools),
+            "free": _amounts(room.cpu_m, room.memory_bytes, len(room.devices)),
+        },
+    }
+
+
+def pool_status(pool: Pool | None, rooms: Iterable[Room]) -> dict[str, Any]:
+    """How much the nodes of a pool have and how much of it is free."""
+    here = [room for room in rooms if pool is not None and pool.has(room.node)]
+    ready = [room for room in here if room.node.state is NodeState.READY]
+    return {
+        "nodes": len(here),
+        "ready": len(ready),
+        "total": _amounts(
+            sum(room.node.cpu_m for room in here),
+            sum(room.node.memory_bytes for room in here),
+            sum(len(room.node.devices) for room in here),
+        ),
+        "free": _amounts(
+            sum(max(room.cpu_m, 0) for room in ready),
+            sum(max(room.memory_bytes, 0) for room in ready),
+            sum(len(room.devices) for room in ready),
+        ),
+    }
+
+
+def standing_document(standing: Standing) -> dict[str, Any]:
+    """Where a job stands."""
+    return {
+        "job": standing.job,
+        "state": standing.state,
+        "position": standing.position,
+        "summary": standing.summary,
+        "blockers": [asdict(blocker) for blocker in standing.blockers],
+        "suggestions": list(standing.suggestions),
+    }
+
+
+def pools_of(room: Room, pools: Mapping[str, Pool]) -> list[str]:
+    """Names of the pools that the room's node is in."""
+    return [name for name, pool in pools.items() if pool.has(room.node)]
+
+
+def _amounts(cpu_m: int, memory_bytes: int, gpus: int) -> dict[str, Any]:
+    return {"cpu": format_cpu(cpu_m), "memory": format_bytes(max(memory_bytes, 0)), "gpus": gpus}

@@ -1,0 +1,118 @@
+"""What this machine has to offer, as one node or split into several that stay the same from start to start."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from services.scheduler.domain.nodes import Device
+from services.scheduler.ports import NodeOffer
+from shared.ids import hashed_id
+from shared.units import MIB
+
+with suppress(ImportError):
+    import pynvml
+
+MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The machine's GPUs and the driver that told of them."""
+
+    devices: tuple[Device, ...] = ()
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """All of the machine."""
+
+    machine: str
+    name: str
+    cpu_m: int
+    memory_bytes: int
+    gpus: Gpus
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def look_at_machine() -> Hardware:
+    """What this process may use of the machine."""
+    gpus = read_gpus()
+    facts = {
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "gpuDriver": gpus.driver,
+    }
+    return Hardware(
+        machine=_machine_id(),
+        name=socket.gethostname(),
+        cpu_m=len(os.sched_getaffinity(0)) * 1000,
+        memory_bytes=_memory_bytes(),
+        gpus=gpus,
+        facts=tuple((name, value) for name, value in facts.items() if value),
+    )
+
+
+def split(hardware: Hardware, count: int) -> tuple[NodeOffer, ...]:
+    """The machine as so many nodes; each GPU belongs to one of them."""
+    return tuple(_share(hardware, number, count) for number in range(count))
+
+
+def _share(hardware: Hardware, number: int, count: int) -> NodeOffer:
+    devices = hardware.gpus.devices
+    first, last = (len(devices) * edge // count for edge in (number, number + 1))
+    return NodeOffer(
+        id=hashed_id("n", hardware.machine, str(number)),
+        name=hardware.name if count == 1 else f"{hardware.name}-{number}",
+        cpu_m=hardware.cpu_m // count,
+        memory_bytes=hardware.memory_bytes // count // MIB * MIB,
+        devices=devices[first:last],
+        facts=dict(hardware.facts),
+    )
+
+
+def read_gpus() -> Gpus:
+    """GPUs by what NVML says; none where there is no driver."""
+    if "pynvml" not in globals():
+        return Gpus()
+    try:
+        with _nvml():
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            devices = tuple(Device(pynvml.nvmlDeviceGetUUID(each), pynvml.nvmlDeviceGetName(each)) for each in handles)
+            return Gpus(devices, pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return Gpus()
+
+
+@contextmanager
+def _nvml() -> Iterator[None]:
+    pynvml.nvmlInit()
+    try:
+        yield
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _machine_id() -> str:
+    with suppress(OSError):
+        return Path("/etc/machine-id").read_text().strip() or socket.gethostname()
+    return socket.gethostname()
+
+
+def _memory_bytes() -> int:
+    """Physical memory, or what a container leaves of it."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([total, *_memory_limits()])
+
+
+def _memory_limits() -> Iterator[int]:
+    for path in MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # no such cgroup, or "max"
+            yield int(path.read_text())

@@ -1,0 +1,41 @@
+"""The port at which the replicas of a gang meet: free on this machine, and not given to another gang.
+
+All gangs share the host's network. The search begins at the port that the caller would like, or at a place that the
+gang's name gives, and stays below the ports that Linux gives to outgoing connections, so that none of those takes the
+port between now and the moment at which rank 0 listens on it.
+"""
+
+from __future__ import annotations
+
+import socket
+import zlib
+from collections.abc import Collection
+from typing import Final
+
+from services.scheduler.ports import GangStart, StartRefusedError
+
+FIRST_PORT: Final = 20_000
+PORT_COUNT: Final = 10_000
+VARIABLES: Final = ("MASTER_PORT", "PET_MASTER_PORT")
+
+
+def pick_port(gang: GangStart, taken: Collection[int]) -> int:
+    """The first port of the search that nobody has."""
+    wanted = gang.replicas[0].env.get("MASTER_PORT", "")
+    start = int(wanted) - FIRST_PORT if wanted.isdecimal() else zlib.crc32(gang.id.encode())
+    for step in range(PORT_COUNT):
+        port = FIRST_PORT + (start + step) % PORT_COUNT
+        if port not in taken and is_free(port):
+            return port
+    raise StartRefusedError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORT_COUNT - 1} is free on this machine")
+
+
+def is_free(port: int) -> bool:
+    """Whether a program could listen on the port at every address of this machine."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,76 @@
+"""What a gang needs on disk before its replicas start: its code, its `/etc`, and what the agent is told of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from services.scheduler.engines.local.files import read_text, remove_tree, write_atomic
+from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
+from services.scheduler.engines.local.host_tree import is_within
+from services.scheduler.engines.local.unpack import lay_code
+from services.scheduler.ports import GangMount, GangStart, ReplicaStart, StartRefusedError
+
+CODE: Final = "/code"
+LOOPBACK: Final = "127.0.0.1"
+HOSTS: Final = "hosts"
+FILES: Final = "trainmaster"
+
+
+def prepare(gang_dir: GangDir, gang: GangStart) -> None:
+    """Lay the gang's code and files; what an interrupted call has finished is left as it is."""
+    if gang.code is not None:
+        lay_code(gang.code, gang_dir.code)
+    _lay_etc(gang_dir.etc, gang)
+
+
+def describe_replica(
+    replica: ReplicaDir, gang: GangStart, start: ReplicaStart, at: str, tensorboard: str | None
+) -> None:
+    """Write `replica.json`, for people, and `ship.json`, after which the agent ships the log."""
+    identity = {"job": gang.job, "attempt": gang.attempt, "role": start.role, "index": start.index, "node": start.node}
+    limits = {"devices": start.devices, "memory_bytes": start.memory_bytes, "host_name": gang.host_name(start)}
+    write_atomic(replica.identity, json.dumps(identity | limits))
+    shipped = {"owner": gang.owner, "project": gang.project, "started_at": at, "log": replica.log.name}
+    write_atomic(replica.ship, json.dumps(identity | shipped | {"tensorboard": tensorboard}))
+
+
+def tensorboard_on_host(gang: GangStart, start: ReplicaStart, code: Path, *, sandboxed: bool) -> str | None:
+    """Where the host has the gang's event files; told of rank 0 only, since all replicas share the mount."""
+    if gang.tensorboard_dir is None or start is not gang.replicas[0]:
+        return None
+    path = os.path.normpath(gang.tensorboard_dir)
+    for mount in (*gang.mounts, GangMount(code, CODE)):
+        if is_within(path, mount.path):
+            return os.path.normpath(mount.source / path[len(mount.path.rstrip("/")) :].lstrip("/"))
+    return None if sandboxed else path
+
+
+def _lay_etc(target: Path, gang: GangStart) -> None:
+    if target.exists():
+        return
+    partial = target.with_name(target.name + ".partial")
+    remove_tree(partial)
+    (partial / FILES).mkdir(parents=True)
+    (partial / HOSTS).write_text(read_text(Path("/etc/hosts")).rstrip("\n") + "\n" + "".join(_host_lines(gang)))
+    for name, text in gang.files.items():
+        path = partial / FILES / _relative(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    partial.rename(target)
+
+
+def _host_lines(gang: GangStart) -> Iterator[str]:
+    """Every replica is on this machine."""
+    for replica in gang.replicas:
+        yield f"{LOOPBACK} {gang.host_name(replica)} {gang.replica_id(replica)}\n"
+
+
+def _relative(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise StartRefusedError(f"{name!r} is no name of a file below /etc/trainmaster; it must be relative")
+    return path

@@ -1,0 +1,185 @@
+"""Lays a job's code into a directory of its gang: from a gzipped tar file, from a directory, or from texts.
+
+Archives come from users and are trusted in nothing: only plain files, folders, and links that stay inside are taken;
+names must stay inside; links are made last, so that no file is written through one; and all limits count what is really
+read, so that a small archive cannot become a large one. A directory is copied, so that a change of it while the gang
+runs reaches no replica, under the same limits.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from services.scheduler.engines.local.files import remove_tree
+from services.scheduler.ports import Code, CodeArchive, CodeDirectory, CodeInline, StartRefusedError
+from shared.units import GIB, KIB, MIB, format_bytes
+
+_BLOCK: Final = 1 * MIB
+_READ_MAX: Final = 4 * MIB
+_HEADERS_OF_A_FILE: Final = 4 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What code may take on disk."""
+
+    size_bytes: int = 4 * GIB
+    files: int = 200_000
+
+
+def lay_code(code: Code, target: Path, limits: Limits | None = None) -> None:
+    """Make the directory with the code in it, whole or not at all; nothing is done where it is there already."""
+    if target.exists():
+        return
+    budget = _Budget(limits or Limits())
+    partial = target.with_name(target.name + ".partial")
+    remove_tree(partial)
+    partial.mkdir()
+    partial = partial.resolve()
+    with _refusing(code):
+        match code:
+            case CodeArchive():
+                _unpack(code.path, partial, budget)
+            case CodeDirectory():
+                _copy(code.path, partial, budget)
+            case CodeInline():
+                _write(code.files, partial)
+    partial.rename(target)
+
+
+@contextmanager
+def _refusing(code: Code) -> Iterator[None]:
+    """Turn every way in which the source can be bad into one sentence."""
+    source = "the inline files" if isinstance(code, CodeInline) else str(code.path)
+    try:
+        yield
+    except _BadCodeError as error:
+        raise StartRefusedError(f"code from {source}: {error}") from None
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError) as error:
+        raise StartRefusedError(f"code from {source} cannot be laid at /code: {error}") from error
+
+
+class _BadCodeError(Exception):
+    """What is wrong with the code, as a sentence."""
+
+
+class _Budget:
+    """How much may still be written."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._size_left = limits.size_bytes
+        self._files_left = limits.files
+        self.archive_bytes = limits.size_bytes + limits.files * _HEADERS_OF_A_FILE
+
+    def take(self, size_bytes: int) -> None:
+        """Spend one file of this size."""
+        self._size_left -= size_bytes
+        self._files_left -= 1
+        if self._size_left < 0:
+            raise _BadCodeError(f"it holds more than {format_bytes(self._limits.size_bytes)}, the most accepted")
+        if self._files_left < 0:
+            raise _BadCodeError(f"it holds more than {self._limits.files} files, the most accepted")
+
+
+class _Metered:
+    """The decompressed archive, refused once more is asked of it than an acceptable one has.
+
+    `tarfile` reads a header's extension at once, whatever size it claims, hence the limit of a single read.
+    """
+
+    def __init__(self, stream: gzip.GzipFile, most_bytes: int) -> None:
+        self._stream = stream
+        self._most_bytes = most_bytes
+        self.tell = stream.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _READ_MAX or self.tell() + size > self._most_bytes:
+            raise _BadCodeError("it unpacks to more than is accepted")
+        return self._stream.read(size)
+
+    def seek(self, position: int) -> int:
+        if position > self._most_bytes:
+            raise _BadCodeError("it unpacks to more than is accepted")
+        return self._stream.seek(position)
+
+
+def _unpack(archive: Path, target: Path, budget: _Budget) -> None:
+    links: list[tuple[Path, str]] = []
+    with gzip.open(archive) as stream, _open_tar(_Metered(stream, budget.archive_bytes)) as tar:
+        for member in tar:
+            budget.take(member.size)
+            path = target / _inside(member.name)
+            if member.isdir():
+                path.mkdir(parents=True, exist_ok=True)
+            elif member.issym():
+                links.append((path, member.linkname))
+            elif member.isreg() and not member.issparse():
+                _save(tar.extractfile(member), path, member.mode)
+            else:
+                raise _BadCodeError(f"{member.name!r} is neither file nor folder nor symbolic link; leave it out")
+    for path, link in links:
+        _link(path, link, target)
+
+
+def _open_tar(stream: _Metered) -> tarfile.TarFile:
+    return tarfile.open(fileobj=stream, mode="r:")  # type: ignore[call-overload, no-any-return]  # all it calls is there
+
+
+def _save(content: IO[bytes] | None, path: Path, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        if content is not None:
+            shutil.copyfileobj(content, file, _BLOCK)
+    path.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+
+
+def _link(path: Path, link: str, root: Path) -> None:
+    leads_to = os.path.normpath(path.parent / link)
+    if link.startswith("/") or not Path(leads_to).is_relative_to(root):
+        raise _BadCodeError(f"the link {path.relative_to(root)} leads to {link}, out of the code; leave it out")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.parent.resolve() != path.parent:
+        raise _BadCodeError(f"{path.relative_to(root)} lies behind a link; leave it out")
+    path.unlink(missing_ok=True)
+    path.symlink_to(link)
+
+
+def _inside(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise _BadCodeError(f"{name!r} lies outside of the code; names must be relative and without ..")
+    return path
+
+
+def _copy(source: Path, target: Path, budget: _Budget) -> None:
+    if not source.is_dir():
+        raise _BadCodeError("there is no such folder on this machine")
+    for folder, _, names in os.walk(source):
+        for path in (Path(folder, name) for name in names):
+            budget.take(path.lstat().st_size)
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=_special_files)
+
+
+def _special_files(folder: str, names: list[str]) -> list[str]:
+    """Sockets, pipes and devices, whose copying would block or fail."""
+    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    kept = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return [name for name, mode in modes.items() if not any(is_kept(mode) for is_kept in kept)]
+
+
+def _write(files: Mapping[str, str], target: Path) -> None:
+    for name, text in files.items():
+        path = target / _inside(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,217 @@
+"""What the scheduler asks of the world that runs replicas: the `Engine` port and the records that cross it.
+
+An engine never decides. It offers nodes, starts gangs, tells what became of each replica, and stops gangs. Every call
+may be repeated, also by another process after a crash at any point: names are deterministic (`<job>-<attempt>` for a
+gang, `<gang>-<role>-<index>` for a replica), a repeated `start` completes what an interrupted one began, and no replica
+is ever run twice. Reports come at least once, with ids that are the same each time.
+
+The order of life of a gang is `start`, reports, `stop` where somebody wants it, `forget` once every exit is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from services.scheduler.domain.nodes import Device
+from shared.errors import TrainmasterError
+from shared.events import ReplicaExit
+from shared.ids import GangId, ReplicaId, gang_id, host_name, replica_id
+
+
+class StartRefusedError(TrainmasterError):
+    """This gang cannot be started here, now or later; `stop` then confirms the end of each of its replicas."""
+
+    code = "start-refused"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """A machine, or a share of one, on which the engine can run replicas; `facts` are for people and rules."""
+
+    id: str
+    name: str
+    cpu_m: int
+    memory_bytes: int
+    devices: tuple[Device, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything that the engine can run replicas on; `no_mounts_because` is empty where jobs may have mounts."""
+
+    nodes: tuple[NodeOffer, ...]
+    no_mounts_because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GangMount:
+    """A directory of the host at a path in every replica.
+
+    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it.
+    """
+
+    source: Path
+    path: str
+    read_only: bool = False
+    root: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CodeArchive:
+    """Code as a gzipped tar file on the host."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDirectory:
+    """Code as a directory of the host; the gang gets a copy."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CodeInline:
+    """Code as texts by relative path."""
+
+    files: Mapping[str, str]
+
+
+Code = CodeArchive | CodeDirectory | CodeInline
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStart:
+    """One replica: where it runs and what it does. `env` is its whole environment but for what the engine must add."""
+
+    role: str
+    index: int
+    node: str
+    command: str
+    env: Mapping[str, str] = field(repr=False)
+    devices: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangStart:
+    """All that is needed to start one attempt of a job.
+
+    `replicas` are in the order of their ranks, so that the first is rank 0. `files` are texts by path relative to
+    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica.
+    """
+
+    job: str
+    attempt: int
+    owner: str
+    project: str
+    cluster: str
+    replicas: tuple[ReplicaStart, ...]
+    mounts: tuple[GangMount, ...] = ()
+    code: Code | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    tensorboard_dir: str | None = None
+    termination_grace_s: float = 30.0
+
+    @property
+    def id(self) -> GangId:
+        """Name of the gang."""
+        return gang_id(self.job, self.attempt)
+
+    def replica_id(self, replica: ReplicaStart) -> ReplicaId:
+        """Name of one of the replicas, and the short form of its host name."""
+        return replica_id(self.job, self.attempt, replica.role, replica.index)
+
+    def host_name(self, replica: ReplicaStart) -> str:
+        """Name under which the others reach one of the replicas."""
+        return host_name(self.job, self.attempt, replica.role, replica.index)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRef:
+    """One replica of one attempt."""
+
+    job: str
+    attempt: int
+    role: str
+    index: int
+    node: str
+
+    @property
+    def gang(self) -> GangId:
+        """Name of the gang that it belongs to."""
+        return gang_id(self.job, self.attempt)
+
+    @property
+    def id(self) -> ReplicaId:
+        """Name of the replica."""
+        return replica_id(self.job, self.attempt, self.role, self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStarted:
+    """The replica's command runs."""
+
+    replica: ReplicaRef
+    at: datetime
+
+    @property
+    def id(self) -> str:
+        """The same for every report of this fact."""
+        return f"{self.replica.id}/started"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaExited:
+    """The replica has ended, and every process of it."""
+
+    replica: ReplicaRef
+    at: datetime
+    exit: ReplicaExit
+
+    @property
+    def id(self) -> str:
+        """The same for every report of this fact."""
+        return f"{self.replica.id}/exited"
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """All that happened before `observe` was called is told; the engine knows these gangs and no others."""
+
+    gangs: frozenset[GangId]
+
+
+Observation = ReplicaStarted | ReplicaExited | CaughtUp
+
+
+class Engine(Protocol):
+    """What runs replicas."""
+
+    async def inventory(self) -> Inventory:
+        """Nodes with their capacity, whatever runs on them now."""
+        ...
+
+    async def start(self, gang: GangStart) -> None:
+        """Start every replica that never ran; none where a stop was asked for. Raises StartRefusedError."""
+        ...
+
+    def observe(self) -> AsyncIterator[Observation]:
+        """What is known of every gang that is not forgotten, then `CaughtUp`, then what happens, without end."""
+        ...
+
+    async def stop(self, gang_id: GangId, grace_s: float) -> bool:
+        """Have every replica end within the grace, and report those that never started as exited.
+
+        False where the engine does not know the gang: nothing of it runs, and nothing will be reported.
+        """
+        ...
+
+    async def forget(self, gang_id: GangId) -> None:
+        """Every exit of the gang is on record: report it no more, and remove it once its logs are shipped."""
+        ...

@@ -1,0 +1,31 @@
+"""Settings of the scheduler; each field is the environment variable `TRAINMASTER_<FIELD>`."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from pydantic import Field
+
+from shared.jobspec.models import FIRST_CLUSTER
+from shared.settings import ServiceSettings
+
+
+class SchedulerSettings(ServiceSettings):
+    """What every service needs, and where and on what the engine runs replicas."""
+
+    nats_user: str = "scheduler"
+    home: Path = Field(Path.home() / ".trainmaster", description="directory that holds gangs and read models")
+    cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that this scheduler places in")
+    machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
+    nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
+
+    @property
+    def readmodel_file(self) -> Path:
+        """Where the read model of jobs is."""
+        return self.home / "readmodels" / "scheduler.sqlite"
+
+    @property
+    def identity(self) -> str:
+        """Who holds the lease: the home, since the launcher lets one platform a home run."""
+        return f"{self.machine}:{self.home}"

@@ -1,0 +1,178 @@
+"""The rules of asset documents beside their shape: who may write which, and what they may refer to.
+
+`check` gives every violation of a document that somebody wants to keep; `stamped` is the document as it is kept, with
+owner and times. An asset belongs to whoever made it first; admins change anything and make nobody else the owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from services.submitter.domain.locations import Locations
+from services.submitter.domain.references import unknown_upload
+from shared.catalog import (
+    Asker,
+    Catalog,
+    CatalogDocument,
+    CodeSet,
+    Dataset,
+    Entry,
+    Group,
+    Image,
+    Model,
+    Project,
+    Storage,
+    User,
+    is_member,
+    may_change,
+    may_use,
+)
+from shared.catalog.access import DEFAULT_PROJECT
+from shared.catalog.documents import Members
+from shared.catalog.fields import file_path
+from shared.catalog.view import DocumentT
+from shared.documents.fields import shown
+from shared.errors import ConflictError, ForbiddenError, Violation
+from shared.jobspec.rules.later import NOT_YET
+from shared.jobspec.rules.sources import is_image_address
+
+ASSET_KINDS: Final[Mapping[str, type[CatalogDocument]]] = {
+    kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Project)
+}
+_CODE_SOURCES: Final = ("upload", "directory", "inline")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a document is judged against; `uploads` are the digests in question that are really kept."""
+
+    asker: Asker
+    catalog: Catalog
+    locations: Locations
+    uploads: frozenset[str] = frozenset()
+
+
+def is_listed(document: CatalogDocument, asker: Asker) -> bool:
+    """Whether the asker sees the document."""
+    match document:
+        case Storage() | Dataset() | Model() | CodeSet():
+            return may_use(document.owner, document.spec.access, asker)
+        case Image():
+            return document.spec.type == "platform" or may_use(document.owner, document.spec.access, asker)
+        case Project():
+            return may_change(document.owner, asker) or is_member(document.spec.members, asker)
+    return asker.admin
+
+
+def check_may_write(kind: type[CatalogDocument], entry: Entry[CatalogDocument] | None, name: str, asker: Asker) -> None:
+    """Raise ForbiddenError, or ConflictError where the name is taken by something that the asker does not see."""
+    if kind is Storage and not asker.admin:
+        raise ForbiddenError("a storage opens a directory of the platform to users; only an admin may apply one")
+    if entry is None or may_change(entry.document.owner, asker):
+        return
+    if is_listed(entry.document, asker):
+        owner = entry.document.owner
+        raise ForbiddenError(
+            f"the {kind.SINGULAR} {shown(name)} belongs to {owner}; only they and admins may change it"
+        )
+    raise ConflictError(f"the name {shown(name)} is taken among the {kind.plural()}; choose another")
+
+
+def check_may_make(document: CatalogDocument, asker: Asker) -> None:
+    """Raise ForbiddenError where only an admin may keep such a document."""
+    if isinstance(document, Image) and document.spec.type == "platform" and not asker.admin:
+        raise ForbiddenError("platform images are for everybody; only an admin may apply one, so use type: custom")
+
+
+def check(document: CatalogDocument, setting: Setting) -> tuple[Violation, ...]:
+    """Everything that is wrong with the document beside its shape."""
+    return tuple(_violations(document, setting))
+
+
+def stamped(
+    document: DocumentT, before: Entry[DocumentT] | None, now: datetime, *, owner: str | None = None
+) -> DocumentT:
+    """The document as it is kept; `owner` is who makes it, where the kind has owners."""
+    old = before.document.metadata if before else None
+    metadata = document.metadata.model_copy(
+        update={
+            "id": document.id,
+            "owner": old.owner if old else owner,
+            "created_at": old.created_at if old else now,
+            "updated_at": now,
+            "sequence": None,
+        }
+    )
+    return document.model_copy(update={"metadata": metadata, "status": None})
+
+
+def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violation]:
+    match document:
+        case Storage():
+            yield from _given(setting.locations.storage_violation(file_path(document.spec.uri), "/spec/uri"))
+        case Dataset() | Model():
+            yield from _location(document.spec.uri, "/spec/uri", setting)
+        case Image():
+            yield from _image_address(document)
+        case CodeSet():
+            yield from _code_source(document, setting)
+        case Project():
+            yield from _project_name(document)
+            yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
+    if isinstance(document, Storage | Dataset | Model | Image | CodeSet):
+        yield from missing_members(document.spec.access, "/spec/access", setting.catalog)
+
+
+def _location(uri: str, pointer: str, setting: Setting) -> Iterator[Violation]:
+    yield from _given(setting.locations.data_violation(file_path(uri), pointer, setting.asker, setting.catalog))
+
+
+def _image_address(image: Image) -> Iterator[Violation]:
+    if not is_image_address(image.spec.address):
+        sentence = f"{shown(image.spec.address)} is no image address; give one such as registry.example/team/image:tag"
+        yield Violation("/spec/address", "image-address-invalid", sentence)
+
+
+def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
+    spec = code.spec
+    given = [source for source in _CODE_SOURCES if getattr(spec, source) is not None]
+    if spec.git is not None:
+        yield Violation("/spec/git", NOT_YET, "git code sets are not available yet; use upload, directory or inline")
+    elif len(given) != 1:
+        what = " and ".join(given) or "none"
+        yield Violation("/spec", "code-source", f"give exactly one of upload, directory and inline; this has {what}")
+    if spec.inline is not None and not spec.inline:
+        yield Violation("/spec/inline", "too-few", "there is no file; give at least one path with its text")
+    if spec.upload is not None and spec.upload not in setting.uploads:
+        yield unknown_upload("/spec/upload")
+    if spec.directory is not None:
+        yield from _location(spec.directory, "/spec/directory", setting)
+
+
+def _project_name(project: Project) -> Iterator[Violation]:
+    if project.name == DEFAULT_PROJECT:
+        sentence = "every user has jobs in the project 'default'; it needs no document, and has no members"
+        yield Violation("/metadata/name", "name-reserved", sentence)
+
+
+def missing_members(members: Members, pointer: str, catalog: Catalog) -> Iterator[Violation]:
+    """A violation for every user and group that is named and does not exist."""
+    yield from missing(User, members.users, f"{pointer}/users", catalog)
+    yield from missing(Group, members.groups, f"{pointer}/groups", catalog)
+
+
+def missing(kind: type[CatalogDocument], names: Iterable[str], pointer: str, catalog: Catalog) -> Iterator[Violation]:
+    """A violation for every name in a list that no document of the kind has."""
+    for index, name in enumerate(names):
+        if catalog.get(kind, name) is None:
+            yield Violation(
+                f"{pointer}/{index}", f"unknown-{kind.SINGULAR}", f"there is no {kind.SINGULAR} {shown(name)}"
+            )
+
+
+def _given(violation: Violation | None) -> Iterator[Violation]:
+    if violation is not None:
+        yield violation

@@ -1,0 +1,208 @@
+"""The job document that the API answers with, made of a folded job.
+
+`JobDocument` is public API: its fields are those of the contract, in camelCase. Lists leave out what grows with the
+number of replicas (placements and replicas), the detail of one job has all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from shared.events import ReplicaExit, RetryDecided, RolePlacement, Time
+from shared.jobs import Attempt, Job, JobState, Replica, ReplicaState
+from shared.jobspec.models import API_VERSION
+
+
+class Answer(BaseModel):
+    """Base of what the API answers with."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True)
+
+
+class JobMetadata(Answer):
+    """What the job is called, whose it is, and its version (the ETag)."""
+
+    id: str
+    name: str
+    owner: str
+    project: str
+    labels: list[str]
+    created_at: Time
+    sequence: int
+
+
+class RolePlace(Answer):
+    """Where a role's replicas run, by index."""
+
+    role: str
+    pool: str
+    nodes: list[str]
+    devices: list[list[str]]
+
+    @classmethod
+    def of(cls, placement: RolePlacement) -> Self:
+        """The placement, written out by index."""
+        indices = range(len(placement.node_of))
+        return cls(
+            role=placement.role,
+            pool=placement.pool,
+            nodes=[placement.node(index) for index in indices],
+            devices=[list(placement.devices_of(index)) for index in indices],
+        )
+
+
+class Placement(Answer):
+    """Where an attempt runs."""
+
+    cluster: str
+    roles: list[RolePlace]
+
+
+class ExitStatus(Answer):
+    """How a replica ended."""
+
+    code: int | None
+    signal: int | None
+    out_of_memory: str
+    cause: str
+    message: str
+
+    @classmethod
+    def of(cls, status: ReplicaExit) -> Self:
+        """The exit as the API tells it."""
+        return cls(
+            code=status.code,
+            signal=status.signal,
+            out_of_memory=status.out_of_memory,
+            cause=status.cause,
+            message=status.message,
+        )
+
+
+class ReplicaStatus(Answer):
+    """One replica of an attempt."""
+
+    role: str
+    index: int
+    node: str
+    state: ReplicaState
+    started_at: Time | None
+    ended_at: Time | None
+    exit: ExitStatus | None
+
+    @classmethod
+    def of(cls, replica: Replica) -> Self:
+        """The replica as the API tells it."""
+        return cls(
+            role=replica.role,
+            index=replica.index,
+            node=replica.node,
+            state=replica.state,
+            started_at=replica.started_at,
+            ended_at=replica.ended_at,
+            exit=ExitStatus.of(replica.exit) if replica.exit else None,
+        )
+
+
+class Decision(Answer):
+    """What was decided after an attempt."""
+
+    retry: bool
+    reason: str
+    rule: str | None
+
+    @classmethod
+    def of(cls, decision: RetryDecided) -> Self:
+        """The decision as the API tells it."""
+        return cls(retry=decision.retry, reason=decision.reason, rule=decision.rule)
+
+
+class AttemptStatus(Answer):
+    """One try to run the job."""
+
+    number: int
+    queued_at: Time
+    placed_at: Time | None
+    started_at: Time | None
+    ended_at: Time | None
+    end_reason: str | None
+    message: str
+    placement: Placement | None
+    replicas: list[ReplicaStatus]
+    decision: Decision | None
+
+    @classmethod
+    def of(cls, attempt: Attempt, *, detailed: bool) -> Self:
+        """The attempt; without placement and replicas where a list is made."""
+        placed, ended = attempt.placement, attempt.ended
+        replicas = attempt.replicas.values() if detailed else ()
+        placement = (
+            Placement(cluster=placed.cluster, roles=[RolePlace.of(role) for role in placed.roles])
+            if placed and detailed
+            else None
+        )
+        return cls(
+            number=attempt.number,
+            queued_at=attempt.queued_at,
+            placed_at=attempt.placed_at,
+            started_at=attempt.started_at,
+            ended_at=attempt.ended_at,
+            end_reason=ended.reason if ended else None,
+            message=ended.message if ended else "",
+            placement=placement,
+            replicas=[ReplicaStatus.of(replica) for replica in replicas],
+            decision=Decision.of(attempt.decision) if attempt.decision else None,
+        )
+
+
+class JobStatus(Answer):
+    """Where the job stands."""
+
+    state: JobState
+    reason: str
+    message: str
+    attempt: int
+    submitted_at: Time
+    started_at: Time | None
+    ended_at: Time | None
+    attempts: list[AttemptStatus]
+
+
+class JobDocument(Answer):
+    """A job as the API tells it."""
+
+    api_version: Literal["trainmaster/v1"] = API_VERSION
+    kind: Literal["TrainingJob"] = "TrainingJob"
+    metadata: JobMetadata
+    spec: dict[str, JsonValue] = Field(description="the spec as it was submitted, with every default filled in")
+    status: JobStatus
+
+    @classmethod
+    def of(cls, job: Job, *, detailed: bool = True) -> Self:
+        """The document of a folded job."""
+        metadata = JobMetadata(
+            id=job.id,
+            name=job.name,
+            owner=job.submitted.owner_name,
+            project=job.project,
+            labels=list(job.submitted.labels),
+            created_at=job.submitted_at,
+            sequence=job.sequence,
+        )
+        return cls(metadata=metadata, spec=job.submitted.spec, status=_status_of(job, detailed=detailed))
+
+
+def _status_of(job: Job, *, detailed: bool) -> JobStatus:
+    return JobStatus(
+        state=job.state,
+        reason=job.reason,
+        message=job.message,
+        attempt=job.attempt.number,
+        submitted_at=job.submitted_at,
+        started_at=next((attempt.started_at for attempt in job.attempts if attempt.started_at), None),
+        ended_at=job.ended_at,
+        attempts=[AttemptStatus.of(attempt, detailed=detailed) for attempt in job.attempts],
+    )

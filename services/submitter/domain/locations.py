@@ -1,0 +1,65 @@
+"""Which directories of the host may get a name: the rule about `file://` URIs.
+
+A storage is an admin's word that a directory may be used, and by whom. Everything else that points to a directory (a
+dataset, a model, a code set) must lie inside a storage that its owner may use, or under a prefix that the settings open
+for all and that no closed storage touches; admins may point anywhere. Nobody may point at the platform's own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shared.catalog import Asker, Catalog, Storage, may_use
+from shared.catalog.fields import file_path
+from shared.documents.fields import shown
+from shared.errors import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Locations:
+    """Prefixes that the settings open (none: storages alone decide), and the platform's own directory."""
+
+    prefixes: tuple[str, ...]
+    home: str
+
+    def storage_violation(self, path: str, pointer: str) -> Violation | None:
+        """What is wrong with the root of a storage, which an admin gives."""
+        if self._touches_home(path):
+            return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
+        if self.prefixes and not any(_within(path, prefix) for prefix in self.prefixes):
+            return _refusal(pointer, f"{shown(path)} is under none of the allowed prefixes: {', '.join(self.prefixes)}")
+        return None
+
+    def data_violation(self, path: str, pointer: str, asker: Asker, catalog: Catalog) -> Violation | None:
+        """What is wrong with a directory that a dataset, model or code set names."""
+        if self._touches_home(path):
+            return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
+        if asker.admin or any(_within(path, root) for root in _roots(catalog, asker, usable=True)):
+            return None
+        closed = any(_touch(path, root) for root in _roots(catalog, asker, usable=False))
+        if not closed and any(_within(path, prefix) for prefix in self.prefixes):
+            return None
+        usable = ", ".join(sorted(_roots(catalog, asker, usable=True))) or "none yet; an admin can apply a Storage"
+        return _refusal(pointer, f"{shown(path)} is in no storage that you may use; their roots are: {usable}")
+
+    def _touches_home(self, path: str) -> bool:
+        return _touch(path, self.home)
+
+
+def _refusal(pointer: str, sentence: str) -> Violation:
+    return Violation(pointer, "location-not-allowed", sentence)
+
+
+def _roots(catalog: Catalog, asker: Asker, *, usable: bool) -> Iterator[str]:
+    for storage in catalog.all(Storage):
+        if may_use(storage.owner, storage.spec.access, asker) is usable:
+            yield file_path(storage.spec.uri)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _touch(one: str, other: str) -> bool:
+    return _within(one, other) or _within(other, one)

@@ -1,0 +1,212 @@
+"""What a job's references mean to the one who submits it, looked up in the catalog: image, code, mounts, pools.
+
+Each function gives the resolved thing, or a violation with its place, or the foreign pool that the role names. What an
+asker may not use is not told apart from what does not exist; only a pool is, as users are told which one to ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from services.submitter.domain.locations import Locations
+from services.submitter.domain.packing import pack
+from shared.catalog import (
+    Asker,
+    Catalog,
+    CodeSet,
+    Dataset,
+    Image,
+    InstanceType,
+    Model,
+    Pool,
+    Storage,
+    may_change,
+    may_use,
+    may_use_pool,
+)
+from shared.catalog.access import asker_named
+from shared.catalog.fields import file_path, file_uri
+from shared.documents.fields import shown
+from shared.errors import Violation
+from shared.events import ResolvedCode, ResolvedImage, ResolvedMount, ResolvedRole
+from shared.jobspec.models import CodeChoice, ImageChoice, Mount, Role
+
+_SHOWN_MAX: Final = 10
+_KIND_OF_MOUNT: Final[Mapping[str, type[Storage | Dataset | Model]]] = {
+    "storage": Storage,
+    "dataset": Dataset,
+    "model": Model,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPool:
+    """A dedicated pool that the asker is no member of."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is, and who asks; `uploads` are the digests in question that are really kept."""
+
+    catalog: Catalog
+    asker: Asker
+    locations: Locations
+    uploads: frozenset[str] = frozenset()
+
+
+# --- image and code --------------------------------------------------------------------------------------------------
+
+
+def image_of(choice: ImageChoice, world: World) -> ResolvedImage | Violation:
+    """The address of the chosen image."""
+    if choice.source == "address":
+        return ResolvedImage(source="address", address=choice.ref)
+    usable = {image.name: image for image in _images(choice.source, world)}
+    image = usable.get(choice.ref)
+    if image is None:
+        return _unknown("/spec/image/ref", f"{choice.source} image", choice.ref, usable)
+    return ResolvedImage(source=choice.source, address=image.spec.address)
+
+
+def _images(source: str, world: World) -> Iterator[Image]:
+    """Images of one source: the platform's, the asker's own, or those that others share with the asker."""
+    for image in world.catalog.all(Image):
+        own = image.owner == world.asker.name
+        if source == "platform" and image.spec.type == "platform":
+            yield image
+        if image.spec.type != "custom" or not may_use(image.owner, image.spec.access, world.asker):
+            continue
+        if source == ("custom" if own else "shared"):
+            yield image
+
+
+def code_of(choice: CodeChoice, world: World) -> ResolvedCode | Violation:
+    """What is laid at /code."""
+    if choice.inline is not None:
+        return ResolvedCode(kind="inline")
+    if choice.upload is not None:
+        if choice.upload not in world.uploads:
+            return unknown_upload("/spec/code/upload")
+        return ResolvedCode(kind="upload", digest=choice.upload)
+    name = choice.source or ""
+    usable = {found.name: found for found in world.catalog.all(CodeSet) if _usable(found, world.asker)}
+    if name not in usable:
+        return _unknown("/spec/code/source", "code set", name, usable)
+    if choice.revision is not None:
+        sentence = f"the code set {shown(name)} has no revisions, as it is no git repository; leave this out"
+        return Violation("/spec/code/revision", "no-revisions", sentence)
+    directory = usable[name].spec.directory
+    withdrawn = _withdrawn(usable[name], directory, "/spec/code/source", world) if directory else None
+    return withdrawn or _code_of_set(usable[name])
+
+
+def unknown_upload(pointer: str) -> Violation:
+    """The digest names no upload."""
+    sentence = "nothing was uploaded with this digest; upload the folder again with `trainmaster apply`"
+    return Violation(pointer, "unknown-upload", sentence)
+
+
+def _code_of_set(code: CodeSet) -> ResolvedCode:
+    if code.spec.directory is not None:
+        return ResolvedCode(kind="directory", uri=code.spec.directory)
+    if code.spec.inline is not None:
+        return ResolvedCode(kind="upload", digest=pack(code.spec.inline).digest)
+    return ResolvedCode(kind="upload", digest=code.spec.upload)
+
+
+# --- mounts ----------------------------------------------------------------------------------------------------------
+
+
+def mount_of(index: int, mount: Mount, world: World) -> ResolvedMount | Violation:
+    """Where the mounted data is."""
+    found_assets = world.catalog.all(_KIND_OF_MOUNT[mount.type])
+    usable = {found.name: found for found in found_assets if _usable(found, world.asker)}
+    source, pointer = usable.get(mount.source), f"/spec/mounts/{index}/source"
+    if source is None:
+        return _unknown(pointer, mount.type, mount.source, usable)
+    if not (mount.read_only or isinstance(source, Storage) or may_change(source.owner, world.asker)):
+        sentence = f"the {mount.type} {shown(mount.source)} belongs to {source.owner}; set readOnly: true to use it"
+        return Violation(f"/spec/mounts/{index}/readOnly", "mount-must-be-read-only", sentence)
+    withdrawn = None if isinstance(source, Storage) else _withdrawn(source, source.spec.uri, pointer, world)
+    return withdrawn or ResolvedMount(
+        mount_path=mount.mount_path,
+        type=mount.type,
+        source=mount.source,
+        uri=_below(source.spec.uri, mount.sub_path),
+        root=source.spec.uri,
+        read_only=mount.read_only,
+    )
+
+
+def _withdrawn(asset: Dataset | Model | CodeSet, uri: str, pointer: str, world: World) -> Violation | None:
+    """The refusal of an asset whose owner may not point to its directory any more."""
+    owner = asker_named(asset.owner or "", world.catalog)
+    if world.locations.data_violation(file_path(uri), pointer, owner, world.catalog) is None:
+        return None
+    sentence = (
+        f"the owner of {asset.SINGULAR} {shown(asset.name)} may not use its directory any more; ask {asset.owner}"
+    )
+    return Violation(pointer, "location-not-allowed", sentence)
+
+
+def _below(uri: str, sub_path: str | None) -> str:
+    return file_uri(f"{file_path(uri).rstrip('/')}/{sub_path}") if sub_path else uri
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def role_of(index: int, role: Role, world: World) -> ResolvedRole | Violation | ForeignPool:
+    """The pool of the role, what its instance type gives, and the price that will be billed."""
+    pool = _pool_of(index, role, world)
+    if not isinstance(pool, Pool):
+        return pool
+    offered = {kind.name: kind for kind in world.catalog.all(InstanceType) if pool.name in kind.spec.pools}
+    kind = offered.get(role.instance_type)
+    if kind is None:
+        return _unknown(
+            f"/spec/roles/{index}/instanceType", f"instance type of the pool {pool.name}", role.instance_type, offered
+        )
+    gpu = kind.spec.gpu
+    return ResolvedRole(
+        name=role.name,
+        pool=pool.id,
+        pool_name=pool.name,
+        instance_type=kind.name,
+        cpu_millis=kind.spec.cpu,
+        memory_bytes=kind.spec.memory,
+        gpu_model=gpu.model if gpu else None,
+        gpu_count=gpu.count if gpu else 0,
+        price_micros_per_hour=kind.spec.price_per_hour if pool.spec.type == "public" else None,
+    )
+
+
+def _pool_of(index: int, role: Role, world: World) -> Pool | Violation | ForeignPool:
+    pools = list(world.catalog.all(Pool))
+    if role.pool.type == "public":
+        public = next((pool for pool in pools if pool.spec.type == "public"), None)
+        sentence = "the cluster has no public pool; an admin can apply one, or give type: dedicated with a name"
+        return public or Violation(f"/spec/roles/{index}/pool", "no-public-pool", sentence)
+    name = role.pool.name or ""
+    dedicated = {pool.name: pool for pool in pools if pool.spec.type == "dedicated"}
+    if name not in dedicated:
+        usable = [pool.name for pool in dedicated.values() if may_use_pool(pool, world.asker)]
+        return _unknown(f"/spec/roles/{index}/pool/name", "dedicated pool", name, usable)
+    return dedicated[name] if may_use_pool(dedicated[name], world.asker) else ForeignPool(name)
+
+
+def _usable(asset: Storage | Dataset | Model | CodeSet, asker: Asker) -> bool:
+    return may_use(asset.owner, asset.spec.access, asker)
+
+
+def _unknown(pointer: str, kind: str, name: str, usable: Iterable[str]) -> Violation:
+    """What the asker named is not there for them; the sentence says what is."""
+    names = sorted(usable)
+    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
+    there_is = ", ".join(map(shown, names[:_SHOWN_MAX])) + more if names else "none yet"
+    code = "unknown-" + kind.partition(" of ")[0].replace(" ", "-")
+    return Violation(pointer, code, f"there is no {kind} {shown(name)} that you may use; there is: {there_is}")

@@ -1,0 +1,53 @@
+"""The catalog: pools, instance types, assets, projects, users and groups, kept in the KV bucket `catalog`.
+
+`documents` has a model for each kind, `view` the pure look-ups over all of them, `access` who may use what, `watch`
+keeps a view up to date in a service's memory, `store` writes one revision, `writer` reads, decides and writes. One
+service writes a kind, every service reads all.
+"""
+
+from shared.catalog.access import Asker, asker_of, is_member, may_change, may_use, may_use_pool
+from shared.catalog.documents import (
+    CatalogDocument,
+    Cluster,
+    CodeSet,
+    Dataset,
+    Group,
+    Image,
+    InstanceType,
+    Model,
+    Pool,
+    Project,
+    Storage,
+    User,
+)
+from shared.catalog.store import CatalogStore
+from shared.catalog.view import Catalog, Entry
+from shared.catalog.watch import CatalogWatch
+from shared.catalog.writer import CatalogWriter, Written
+
+__all__ = [
+    "Asker",
+    "Catalog",
+    "CatalogDocument",
+    "CatalogStore",
+    "CatalogWatch",
+    "CatalogWriter",
+    "Cluster",
+    "CodeSet",
+    "Dataset",
+    "Entry",
+    "Group",
+    "Image",
+    "InstanceType",
+    "Model",
+    "Pool",
+    "Project",
+    "Storage",
+    "User",
+    "Written",
+    "asker_of",
+    "is_member",
+    "may_change",
+    "may_use",
+    "may_use_pool",
+]

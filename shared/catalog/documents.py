@@ -1,0 +1,324 @@
+"""A model for each kind of catalog document, as users write it and as the bucket keeps it.
+
+A document is `apiVersion`, `kind`, `metadata`, `spec`. What the platform fills in (owner, times, sequence, `status`) is
+accepted in what users send and not looked at, so that a document that was read can be applied again. The class
+variables of a kind say how it is called in keys of the bucket and messages (`SINGULAR`) and in ids (`PREFIX`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import AwareDatetime, Field, JsonValue, PlainSerializer, StrictBool, StrictInt
+
+from shared.catalog.fields import PASSWORD_MAX, PASSWORD_MIN, Cpu, DataUri, Memory, Password, Price
+from shared.clock import rfc3339
+from shared.documents.fields import Argument, Document, Name, RelativePath, Text, UploadDigest
+from shared.ids import hashed_id
+from shared.jobspec.models import API_VERSION, FIRST_CLUSTER
+
+Time = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
+Visibility = Literal["private", "public"]
+
+_A_NAME = 'a name of at most 128 characters, without / : * ? " < > | and white space'
+_NAMES_OF_USERS = "a list of user names"
+_NAMES_OF_GROUPS = "a list of group names"
+_ON_OFF = "true or false"
+_FILLED_IN = "nothing; the platform fills this in"
+
+
+class Metadata(Document):
+    """What the document is called; the rest is filled in by the platform."""
+
+    name: Name = Field(description=_A_NAME)
+    id: str | None = Field(None, description=_FILLED_IN)
+    owner: Name | None = Field(None, description=_FILLED_IN)
+    created_at: Time | None = Field(None, description=_FILLED_IN)
+    updated_at: Time | None = Field(None, description=_FILLED_IN)
+    sequence: int | None = Field(None, description=_FILLED_IN)
+
+
+class Members(Document):
+    """Users and groups by name."""
+
+    users: tuple[Name, ...] = Field((), description=_NAMES_OF_USERS)
+    groups: tuple[Name, ...] = Field((), description=_NAMES_OF_GROUPS)
+
+
+class Access(Members):
+    """Who may use an asset beside its owner and the admins."""
+
+    public: StrictBool = Field(default=False, description=_ON_OFF)
+
+
+class CatalogDocument(Document):
+    """Base of all kinds."""
+
+    SINGULAR: ClassVar[str]
+    PREFIX: ClassVar[str]
+
+    api_version: Literal["trainmaster/v1"] = Field(description=f"'{API_VERSION}'")
+    metadata: Metadata = Field(description="an object with the name")
+    spec: Document
+    status: JsonValue = Field(None, description=_FILLED_IN)
+
+    @property
+    def name(self) -> str:
+        """Name that the users gave it."""
+        return self.metadata.name
+
+    @property
+    def owner(self) -> str | None:
+        """Name of the user who made it, where the kind has owners."""
+        return self.metadata.owner
+
+    @property
+    def id(self) -> str:
+        """Id that the name always means."""
+        return self.id_of(self.name)
+
+    @classmethod
+    def plural(cls) -> str:
+        """How the kind is called in paths."""
+        return f"{cls.SINGULAR}s"
+
+    @classmethod
+    def id_of(cls, name: str) -> str:
+        """Id of the document of this kind with this name."""
+        return hashed_id(cls.PREFIX, name)
+
+    @classmethod
+    def key_of(cls, name: str) -> str:
+        """Key of the bucket under which the document with this name is."""
+        return f"{cls.SINGULAR}.{cls.id_of(name)}"
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+# --- where jobs run --------------------------------------------------------------------------------------------------
+
+
+class ClusterSpec(Document):
+    """What the engine of a cluster can do."""
+
+    mounts: StrictBool = Field(default=True, description=_ON_OFF)
+    mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
+
+
+class Cluster(CatalogDocument):
+    """A place with nodes and one engine; written by the scheduler, not by users."""
+
+    SINGULAR = "cluster"
+    PREFIX = "c"
+
+    kind: Literal["Cluster"] = Field(description="'Cluster'")
+    spec: ClusterSpec = Field(ClusterSpec(), description="an object with mounts")
+
+
+class NodeSelector(Document):
+    """The nodes of a pool: those named, and those that have every label; all nodes where nothing is given."""
+
+    names: tuple[Name, ...] = Field((), description="a list of node names")
+    labels: Mapping[Text, Text] = Field({}, description="an object of labels, each with its text")
+
+
+class PoolSpec(Document):
+    """Whose nodes these are and how its queue works."""
+
+    cluster: Name = Field(FIRST_CLUSTER, description=_A_NAME)
+    type: Literal["public", "dedicated"] = Field("public", description="'public' or 'dedicated'")
+    nodes: NodeSelector = Field(NodeSelector(), description="an object with names or labels")
+    members: Members = Field(Members(), description="an object with users and groups")
+    queue_policy: Literal["backfill", "fifo"] = Field("backfill", description="'backfill' or 'fifo'")
+
+
+class Pool(CatalogDocument):
+    """Nodes that are used together."""
+
+    SINGULAR = "pool"
+    PREFIX = "p"
+
+    kind: Literal["Pool"] = Field(description="'Pool'")
+    spec: PoolSpec = Field(PoolSpec(), description="an object with type, nodes, members and queuePolicy")
+
+
+class Gpu(Document):
+    """GPUs of an instance."""
+
+    model: Text | None = Field(None, description="the model as the driver names it, or nothing for any")
+    count: StrictInt = Field(ge=1, le=64, description="an integer from 1 to 64")
+
+
+class InstanceTypeSpec(Document):
+    """What one replica gets, where, and for how much."""
+
+    cpu: Cpu = Field(description="cores as in 2 or 0.5, or millicores as in 500m")
+    memory: Memory = Field(description="an amount such as 512Mi or 4Gi")
+    gpu: Gpu | None = Field(None, description="an object with count, and model where it matters")
+    pools: tuple[Name, ...] = Field((), description="a list of pool names")
+    price_per_hour: Price | None = Field(None, description='an amount of the currency such as "1.25"')
+
+
+class InstanceType(CatalogDocument):
+    """A size of replica that pools offer."""
+
+    SINGULAR = "instance-type"
+    PREFIX = "it"
+
+    kind: Literal["InstanceType"] = Field(description="'InstanceType'")
+    spec: InstanceTypeSpec = Field(description="an object with cpu, memory and pools")
+
+
+# --- what jobs use ---------------------------------------------------------------------------------------------------
+
+
+class DataSpec(Document):
+    """Where data is and who may use it."""
+
+    uri: DataUri = Field(description="a URI such as file:///data/mnist")
+    access: Access = Field(Access(), description="an object with public, users and groups")
+    description: Text = Field("", description="a text")
+
+
+class Storage(CatalogDocument):
+    """A file store with a root; jobs mount paths below it."""
+
+    SINGULAR = "storage"
+    PREFIX = "s"
+
+    kind: Literal["Storage"] = Field(description="'Storage'")
+    spec: DataSpec = Field(description="an object with uri and access")
+
+
+class Dataset(CatalogDocument):
+    """A name for data to train on."""
+
+    SINGULAR = "dataset"
+    PREFIX = "d"
+
+    kind: Literal["Dataset"] = Field(description="'Dataset'")
+    spec: DataSpec = Field(description="an object with uri and access")
+
+
+class Model(CatalogDocument):
+    """A name for a trained model."""
+
+    SINGULAR = "model"
+    PREFIX = "m"
+
+    kind: Literal["Model"] = Field(description="'Model'")
+    spec: DataSpec = Field(description="an object with uri and access")
+
+
+class ImageSpec(Document):
+    """An image in a registry."""
+
+    type: Literal["platform", "custom"] = Field("custom", description="'platform' or 'custom'")
+    address: Argument = Field(description="an address such as registry.example/team/image:tag")
+    access: Access = Field(Access(), description="an object with public, users and groups")
+    description: Text = Field("", description="a text")
+
+
+class Image(CatalogDocument):
+    """A name for an image: the platform's own, or a user's."""
+
+    SINGULAR = "image"
+    PREFIX = "i"
+
+    kind: Literal["Image"] = Field(description="'Image'")
+    spec: ImageSpec = Field(description="an object with type, address and access")
+
+
+class CodeSetSpec(Document):
+    """Code in one of the ways that there are."""
+
+    upload: UploadDigest | None = Field(None, description="the digest of an upload (sha256:…)")
+    directory: DataUri | None = Field(None, description="a URI such as file:///data/code")
+    inline: Mapping[RelativePath, Text] | None = Field(None, description="an object of file paths, each with its text")
+    git: JsonValue = Field(None, description="nothing; git is not available yet")
+    access: Access = Field(Access(), description="an object with public, users and groups")
+    description: Text = Field("", description="a text")
+
+
+class CodeSet(CatalogDocument):
+    """A name for code that jobs find at /code."""
+
+    SINGULAR = "code-set"
+    PREFIX = "cs"
+
+    kind: Literal["CodeSet"] = Field(description="'CodeSet'")
+    spec: CodeSetSpec = Field(description="an object with one of upload, directory and inline")
+
+
+# --- who -------------------------------------------------------------------------------------------------------------
+
+
+class ProjectSpec(Document):
+    """Who works in it."""
+
+    members: Members = Field(Members(), description="an object with users and groups")
+    description: Text = Field("", description="a text")
+
+
+class Project(CatalogDocument):
+    """What jobs are grouped and billed by; its members see each other's jobs in it."""
+
+    SINGULAR = "project"
+    PREFIX = "pr"
+
+    kind: Literal["Project"] = Field(description="'Project'")
+    spec: ProjectSpec = Field(ProjectSpec(), description="an object with members")
+
+
+class UserSpec(Document):
+    """What a user may do. The password is written here and never kept in the catalog."""
+
+    admin: StrictBool = Field(default=False, description=_ON_OFF)
+    disabled: StrictBool = Field(default=False, description=_ON_OFF)
+    email: Text = Field("", description="a text")
+    password: Password | None = Field(None, description=f"a password of {PASSWORD_MIN} to {PASSWORD_MAX} characters")
+
+
+class User(CatalogDocument):
+    """Somebody who may log in."""
+
+    SINGULAR = "user"
+    PREFIX = "u"
+
+    kind: Literal["User"] = Field(description="'User'")
+    spec: UserSpec = Field(UserSpec(), description="an object with password, admin and disabled")
+
+
+class GroupSpec(Document):
+    """Who is in it."""
+
+    members: tuple[Name, ...] = Field((), description=_NAMES_OF_USERS)
+
+
+class Group(CatalogDocument):
+    """A name for several users."""
+
+    SINGULAR = "group"
+    PREFIX = "g"
+
+    kind: Literal["Group"] = Field(description="'Group'")
+    spec: GroupSpec = Field(GroupSpec(), description="an object with members")
+
+
+KINDS: Final[tuple[type[CatalogDocument], ...]] = (
+    Cluster,
+    Pool,
+    InstanceType,
+    Storage,
+    Dataset,
+    Model,
+    Image,
+    CodeSet,
+    Project,
+    User,
+    Group,
+)
+KIND_OF_SINGULAR: Final[Mapping[str, type[CatalogDocument]]] = {kind.SINGULAR: kind for kind in KINDS}

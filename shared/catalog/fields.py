@@ -1,0 +1,112 @@
+"""Field types that only catalog documents have: amounts of CPU and memory, prices, URIs of data, passwords.
+
+Amounts are integers in Python (millicores, bytes, millionths of the currency) and text in JSON, as users write them.
+A `file://` URI is taken literally: what stands behind the two slashes is the path, nothing in it is escaped.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+
+from shared.documents.fields import check_absolute_path, refuse, shown
+from shared.units import GIB, KIB, MIB, parse_cpu, parse_memory
+
+FILE_SCHEME: Final = "file://"
+MICROS: Final = 1_000_000
+PRICE_MAX_MICROS: Final = 1_000_000 * MICROS
+PASSWORD_MIN: Final = 12
+PASSWORD_MAX: Final = 256
+
+_LATER_SCHEMES: Final = ("s3://", "pvc://", "nfs://")
+_AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
+
+
+def file_path(uri: str) -> str:
+    """The absolute path that a `file://` URI means."""
+    return uri.removeprefix(FILE_SCHEME)
+
+
+def file_uri(path: str) -> str:
+    """The URI of an absolute path."""
+    return FILE_SCHEME + path
+
+
+def format_cpu(millis: int) -> str:
+    """Cores where they are whole, millicores otherwise."""
+    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
+
+
+def format_memory(size_bytes: int) -> str:
+    """Gibibytes where they are whole, mebibytes otherwise."""
+    return f"{size_bytes // GIB}Gi" if size_bytes % GIB == 0 else f"{size_bytes // MIB}Mi"
+
+
+def format_price(micros: int) -> str:
+    """Units of the currency, with as many decimals as there are."""
+    return f"{Decimal(micros) / MICROS:f}"
+
+
+def _cpu(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise refuse("wrong-type", "a CPU amount is a number of cores, as in 2 or 0.5, or text as in 500m")
+    try:
+        return parse_cpu(value)
+    except ValueError as error:
+        raise refuse("cpu-invalid", str(error)) from None
+
+
+def _memory(value: object) -> int:
+    if not isinstance(value, str):
+        raise refuse("wrong-type", "a memory amount is text with its unit, as in 512Mi or 4Gi")
+    try:
+        size_bytes = parse_memory(value)
+    except ValueError as error:
+        raise refuse("memory-invalid", str(error)) from None
+    if size_bytes < KIB:
+        raise refuse("out-of-range", "no replica runs without memory; give an amount such as 512Mi")
+    return size_bytes
+
+
+def _price(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise refuse("wrong-type", 'a price is an amount of the currency, best as text: "1.25"')
+    try:
+        micros = Decimal(str(value)) * MICROS
+    except InvalidOperation:
+        micros = Decimal(-1)
+    if not (micros.is_finite() and 0 <= micros <= PRICE_MAX_MICROS and micros == int(micros)):
+        raise refuse(
+            "price-invalid", f"{shown(str(value))} is no price; give an amount of at most six decimals, such as 1.25"
+        )
+    return int(micros)
+
+
+def _uri(uri: str) -> str:
+    scheme = next((scheme for scheme in _LATER_SCHEMES if uri.startswith(scheme)), None)
+    if scheme:
+        raise refuse("not-yet-available", f"{scheme} is not available yet; give a file:// URI")
+    if not uri.startswith(FILE_SCHEME):
+        raise refuse(
+            "uri-invalid", f"{shown(uri)} has no scheme that is known here; give one such as file:///data/mnist"
+        )
+    check_absolute_path(file_path(uri))
+    return uri
+
+
+def check_password(password: str) -> str:
+    """A password that is long enough; length is what counts, so nothing else is asked of it. It is never shown."""
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise refuse("password-length", f"a password has {PASSWORD_MIN} to {PASSWORD_MAX} characters")
+    if len(set(password)) < PASSWORD_MIN // 3:
+        raise refuse("password-simple", "this password repeats a few characters only; choose one that is hard to guess")
+    return password
+
+
+Cpu = Annotated[int, BeforeValidator(_cpu), PlainSerializer(format_cpu, return_type=str), _AMOUNT]
+Memory = Annotated[int, BeforeValidator(_memory), PlainSerializer(format_memory, return_type=str), _AMOUNT]
+Price = Annotated[int, BeforeValidator(_price), PlainSerializer(format_price, return_type=str), _AMOUNT]
+DataUri = Annotated[str, AfterValidator(_uri)]
+Password = Annotated[str, AfterValidator(check_password)]

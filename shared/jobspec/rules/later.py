@@ -1,0 +1,43 @@
+"""What the design describes and this version does not do: refused with a sentence, never taken and ignored.
+
+A block that only says "off" asks for nothing and is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from shared.documents.parsing import pointer
+from shared.errors import Violation
+from shared.jobspec.draft import Draft
+from shared.jobspec.models import FIRST_CLUSTER
+
+NOT_YET: Final = "not-yet-available"
+
+
+def not_yet(field: str, place: tuple[str | int, ...], instead: str) -> Violation:
+    """Refusal of a field that a later version brings, with what to do meanwhile."""
+    return Violation(pointer(place), NOT_YET, f"{field} is not available yet; {instead}")
+
+
+def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
+    """No field of a later version asks for anything."""
+    framework = draft.raw("spec", "framework")
+    if framework in ("deepspeed", "colossalai"):
+        yield not_yet(f"framework {framework}", ("spec", "framework"), "use 'other', which runs any start command")
+    cluster = draft.raw("spec", "cluster")
+    if isinstance(cluster, str) and cluster != FIRST_CLUSTER:
+        yield not_yet("more than one cluster", ("spec", "cluster"), f"leave it out or give {FIRST_CLUSTER!r}")
+    for section in ("diagnosis", "hangDetection"):
+        if draft.raw("spec", section, "enabled") is True:
+            yield not_yet(section, ("spec", section, "enabled"), "set it to false or leave the section out")
+    if draft.mapping("spec", "secrets"):
+        yield not_yet("secrets", ("spec", "secrets"), "leave it out")
+    retries = draft.raw("spec", "retry", "maxRetries")
+    if isinstance(retries, int) and retries > 0:
+        yield not_yet("retry", ("spec", "retry"), "leave it out")
+    if draft.raw("spec", "preemptible") is True:
+        yield not_yet("preemptible", ("spec", "preemptible"), "set it to false or leave it out")
+    if isinstance(draft.raw("spec", "topology"), dict):
+        yield not_yet("topology", ("spec", "topology"), "leave it out")

@@ -1,0 +1,85 @@
+"""What a document means before it is read: shorthands are written out, so that models and rules know one form only.
+
+`VC_<ROLE>_NUM` in `env` becomes the `replicas` of that role; a single mount without a path is mounted at /mnt/data.
+Only the sections concerned are copied; the user's document stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from shared.documents.fields import shown
+from shared.documents.parsing import json_kind, pointer
+from shared.errors import Violation
+from shared.jobspec.draft import Draft
+from shared.jobspec.models import REPLICAS_MAX
+from shared.jobspec.reserved import role_token, role_token_of_variable
+from shared.jobspec.rules.roles import role_names
+
+DEFAULT_MOUNT_PATH: Final = "/mnt/data"
+
+_COUNT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+
+
+def settle(document: dict[str, object]) -> tuple[dict[str, object], tuple[Violation, ...]]:
+    """The document in its long form, and what was wrong with the short one."""
+    draft = Draft(document)
+    changed, violations = _settle_replicas(draft)
+    changed |= _settle_single_mount(draft)
+    if not changed:
+        return document, violations
+    return {**document, "spec": draft.mapping("spec") | changed}, violations
+
+
+def _settle_single_mount(draft: Draft) -> dict[str, object]:
+    mount = draft.mapping("spec", "mounts", 0)
+    if draft.length("spec", "mounts") != 1 or not mount or "mountPath" in mount:
+        return {}
+    return {"mounts": [{**mount, "mountPath": DEFAULT_MOUNT_PATH}]}
+
+
+def _settle_replicas(draft: Draft) -> tuple[dict[str, object], tuple[Violation, ...]]:
+    """`roles` and `env` with every `VC_<ROLE>_NUM` moved from the latter into the former."""
+    env = draft.mapping("spec", "env")
+    moved = {name: token for name in env if (token := role_token_of_variable(name))}
+    if not moved:
+        return {}, ()
+    index_by_token = {role_token(name): index for index, name in reversed(list(role_names(draft)))}
+    roles = [draft.raw("spec", "roles", index) for index in range(draft.length("spec", "roles"))]
+    violations = []
+    for name, token in moved.items():
+        index, count = index_by_token.get(token), _count(env[name])
+        if index is None:
+            violations.append(_unknown_role(name, list(index_by_token)))
+        elif count is None:
+            violations.append(_not_a_count(name, env[name]))
+        else:
+            roles[index] = draft.mapping("spec", "roles", index) | {"replicas": count}
+    settled: dict[str, object] = {"env": {name: text for name, text in env.items() if name not in moved}}
+    return settled | ({"roles": roles} if roles else {}), tuple(violations)
+
+
+def _count(value: object) -> int | None:
+    """Number of replicas in a variable: text of digits, or a number."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    count = int(text) if _COUNT.fullmatch(text) else 0
+    return count if 1 <= count <= REPLICAS_MAX else None
+
+
+def _unknown_role(name: str, tokens: list[str]) -> Violation:
+    known = ", ".join(f"VC_{token}_NUM" for token in tokens) or "none, as no role has a name yet"
+    return Violation(
+        pointer(("spec", "env", name)),
+        "unknown-role",
+        f"{shown(name)} sets the replicas of a role that is not here; the variables of this kind are {known}",
+    )
+
+
+def _not_a_count(name: str, value: object) -> Violation:
+    given = shown(value) if isinstance(value, str) else f"{json_kind(value)} such as this one"
+    return Violation(
+        pointer(("spec", "env", name)),
+        "replicas-invalid",
+        f"{given} is no number of replicas; give an integer from 1 to {REPLICAS_MAX}",
+    )

@@ -1,0 +1,23 @@
+"""A fresh home and fresh streams for every test."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shared.bus import Bus
+from tests.support.local_engine import kill_runners
+from tests.support.nats import NatsServer
+from tests.support.scheduling import Rig
+
+
+@pytest.fixture
+async def rig(nats_server: NatsServer, bus: Bus) -> AsyncIterator[Rig]:
+    home = Path(tempfile.mkdtemp(prefix=".tm-test-", dir=Path.home()))
+    yield Rig(nats_server, home, bus)
+    kill_runners(home)
+    shutil.rmtree(home)

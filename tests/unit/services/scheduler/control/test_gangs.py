@@ -1,0 +1,146 @@
+"""The controller's view of the engine: reports, calls in turn, calls that fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from services.scheduler.control.gangs import RETRY_PAUSE_S, Gangs
+from services.scheduler.ports import CaughtUp, Observation, ReplicaExited, ReplicaRef, ReplicaStarted, StartRefusedError
+from shared.clock import ManualClock
+from shared.events import ReplicaExit
+from tests.support.jobs import START
+
+GANG = "tj-aaaaaaaaaaaa-1"
+REPLICA = ReplicaRef("tj-aaaaaaaaaaaa", 1, "worker", 0, "n-1")
+
+
+class FakeEngine:
+    """Remembers calls; says what it is told to say."""
+
+    def __init__(self):
+        self.calls: list[str] = []
+        self.reports: asyncio.Queue[Observation | Exception] = asyncio.Queue()
+        self.knows = True
+        self.failure: Exception | None = None
+
+    async def observe(self) -> AsyncIterator[Observation]:
+        while True:
+            report = await self.reports.get()
+            if isinstance(report, Exception):
+                raise report
+            yield report
+
+    async def stop(self, gang_id: str, grace_s: float) -> bool:
+        if self.failure:
+            raise self.failure
+        self.calls.append(f"stop {gang_id} {grace_s:g}")
+        return self.knows
+
+    async def forget(self, gang_id: str) -> None:
+        self.calls.append(f"forget {gang_id}")
+
+
+class Scene:
+    def __init__(self):
+        self.engine = FakeEngine()
+        self.clock = ManualClock()
+        self.changed: list[str] = []
+        self.gangs = Gangs(self.engine, self.clock, self.changed.append)
+
+    async def begin(self):
+        self.engine.calls.append("start")
+
+    async def settle(self):
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def scene():
+    made = Scene()
+    observing = asyncio.create_task(made.gangs.observe())
+    yield made
+    observing.cancel()
+
+
+async def test_reports_add_up_to_what_is_known_of_each_replica(scene):
+    await scene.engine.reports.put(ReplicaStarted(REPLICA, START))
+    await scene.engine.reports.put(ReplicaExited(REPLICA, START, ReplicaExit(code=3)))
+    await scene.settle()
+    replica = scene.gangs.view(GANG).replicas["worker-0"]
+    assert (replica.started_at, replica.node, replica.exit.code) == (START, "n-1", 3)
+    assert scene.changed == [GANG, GANG]
+
+
+async def test_a_gang_without_reports_is_known_once_the_engine_has_caught_up(scene):
+    assert scene.gangs.view(GANG).replicas is None
+    await scene.engine.reports.put(CaughtUp(frozenset({GANG})))
+    await scene.settle()
+    assert scene.gangs.caught_up.is_set()
+    assert scene.gangs.view(GANG).replicas == {}
+
+
+async def test_a_stop_waits_for_the_start_that_is_under_way(scene):
+    may_start = asyncio.Event()
+
+    async def slow_start():
+        await may_start.wait()
+        scene.engine.calls.append("start")
+
+    scene.gangs.start(GANG, slow_start)
+    scene.gangs.stop(GANG, 5)
+    await scene.settle()
+    assert scene.engine.calls == []
+    may_start.set()
+    await scene.gangs.close()
+    assert scene.engine.calls == ["start", f"stop {GANG} 5"]
+
+
+async def test_a_refusal_is_kept_with_its_reason_and_time(scene):
+    async def refused():
+        raise StartRefusedError("no bubblewrap")
+
+    scene.gangs.start(GANG, refused)
+    await scene.gangs.close()
+    view = scene.gangs.view(GANG)
+    assert (view.refusal.message, view.refusal.at, view.start_called) == ("no bubblewrap", START, True)
+
+
+async def test_a_gang_that_the_engine_disowns_counts_as_never_started(scene):
+    scene.engine.knows = False
+    scene.gangs.start(GANG, scene.begin)
+    scene.gangs.stop(GANG, 5)
+    await scene.gangs.close()
+    view = scene.gangs.view(GANG)
+    assert (view.replicas, view.start_called, view.stop_called) == (None, False, True)
+
+
+async def test_a_call_that_failed_may_be_made_again_after_a_pause(scene):
+    scene.engine.failure = OSError("disk full")
+    scene.gangs.stop(GANG, 5)
+    await scene.settle()
+    assert scene.gangs.view(GANG).stop_called
+    await scene.clock.advance(RETRY_PAUSE_S)
+    await scene.settle()
+    assert not scene.gangs.view(GANG).stop_called
+    assert scene.changed == [GANG]
+
+
+async def test_a_forgotten_gang_is_gone_from_view(scene):
+    scene.gangs.start(GANG, scene.begin)
+    scene.gangs.forget(GANG)
+    await scene.gangs.close()
+    assert scene.engine.calls == ["start", f"forget {GANG}"]
+    assert GANG not in scene.gangs.known()
+
+
+async def test_reports_that_break_off_are_taken_up_again(scene):
+    await scene.engine.reports.put(OSError("lost"))
+    await scene.settle()
+    await scene.clock.advance(RETRY_PAUSE_S)
+    await scene.engine.reports.put(ReplicaStarted(REPLICA, START))
+    await scene.settle()
+    assert scene.gangs.view(GANG).replicas["worker-0"].started_at == START

@@ -1,0 +1,85 @@
+"""Where a job stands, in every state."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from services.scheduler.domain.gang import Pool
+from services.scheduler.domain.ledger import Ledger
+from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.standing import place_in_queue, standing_of
+from shared import events as ev
+from tests.support.cluster import PUBLIC, ask, gang, node
+from tests.support.jobs import START, job_after, placed
+from tests.support.lives import Life
+
+PLACED = placed()
+FAILED = ev.AttemptEnded(reason=ev.EndReason.FAILED, message="replica worker-0 exited with code 3")
+
+
+def snapshot(*gangs, cores: int = 8) -> Snapshot:
+    pools = {"public": PUBLIC, "team": Pool("team", "main", node_names=frozenset({"a"}))}
+    return Snapshot(gangs, Ledger([node("a", cores=cores)]).rooms, pools)
+
+
+def told(job) -> str:
+    return standing_of(job, snapshot(), {}).summary
+
+
+def test_a_waiting_job_is_told_its_place_and_what_is_short():
+    job = job_after()
+    first, mine = gang(job="tj-x"), gang(ask(2, cores=5), job=job.id, sequence=2)
+    answer = standing_of(job, snapshot(first, mine, cores=8), {})
+    assert answer.position == 2
+    assert answer.blockers[0].resource == "cpu"
+    assert "does not fit even with nothing else running" in answer.summary
+    fitting = standing_of(job, snapshot(first, gang(job=job.id, sequence=2)), {})
+    assert fitting.summary == "place 2 of 2 in the queue: fits now and starts as soon as its turn comes"
+
+
+def test_only_those_who_wait_for_the_same_pools_count_as_rivals():
+    other, mine = gang(ask(pool="team"), job="other"), gang(job="mine", sequence=2)
+    assert place_in_queue(mine, snapshot(other, mine)) == (1, 1)
+    both = gang(ask(pool="team"), ask(name="ps"), job="both", sequence=3)
+    assert place_in_queue(both, snapshot(other, mine, both)) == (3, 3)
+
+
+def test_a_job_that_was_queued_a_moment_ago_is_not_judged_yet():
+    assert told(job_after()) == "waits to be looked at"
+
+
+def test_a_starting_job_is_told_how_much_of_it_runs():
+    life = Life().place().look().starts(index=0).look()
+    assert told(life.job) == "1 of 2 replicas run, on n-1"
+
+
+def test_a_running_job_is_told_since_when():
+    life = Life().place().look().starts(index=0).starts(index=1).look()
+    assert told(life.job) == "all 2 replicas run since 2026-01-01T00:00:00.000Z, on n-1"
+
+
+def test_a_job_under_diagnosis_is_told_where():
+    assert told(job_after(PLACED.model_copy(update={"diagnosing": True}))) == "its nodes n-1 are being diagnosed"
+
+
+def test_a_job_that_is_being_stopped_is_told_how_far_it_is():
+    assert told(job_after(PLACED, ev.StopRequested(by="ada"))) == "is being stopped; 0 of 2 replicas have ended"
+
+
+def test_a_job_that_waits_for_a_decision_says_whose():
+    assert told(job_after(PLACED, FAILED)) == (
+        "attempt 1 ended: replica worker-0 exited with code 3; the watchdog has yet to decide about a retry"
+    )
+
+
+def test_a_retry_is_told_with_its_time():
+    due = START + timedelta(minutes=5)
+    retry = ev.RetryDecided(retry=True, reason="worth it", not_before=due)
+    assert told(job_after(PLACED, FAILED, retry)) == "attempt 2 is queued at 2026-01-01T00:05:00.000Z"
+    at_once = ev.RetryDecided(retry=True, reason="worth it")
+    assert told(job_after(PLACED, FAILED, at_once)) == "attempt 2 is queued at once"
+
+
+def test_an_ended_job_is_told_how_it_ended():
+    job = job_after(PLACED, FAILED, ev.RetryDecided(retry=False, reason=""), ev.Failed(reason="failed", message="oh"))
+    assert told(job) == "has ended: Failed (oh)"

@@ -1,0 +1,85 @@
+"""What the engine is given to start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.scheduler.domain.starting import gang_start, stored_code
+from services.scheduler.ports import CodeDirectory, CodeInline, GangMount
+from shared import events as ev
+from shared.jobs import fold_all
+from tests.support.jobs import history, role, submitted
+
+ROLES = [
+    {"name": "worker", "replicas": 2, "instanceType": "gpu", "command": "work $RANK"},
+    {"name": "master", "replicas": 1, "instanceType": "gpu", "command": "lead"},
+]
+PLACED = ev.Placed(
+    cluster="main",
+    roles=(
+        ev.RolePlacement(
+            role="worker", pool="p", nodes=("n-1", "n-2"), node_of=(0, 1), devices=(("g0", "g1"), ("g2", "g3"))
+        ),
+        ev.RolePlacement(role="master", pool="p", nodes=("n-3",), node_of=(0,)),
+    ),
+)
+MOUNT = ev.ResolvedMount(
+    mount_path="/mnt/data", type="storage", source="team", uri="file:///srv/team/mnist", root="file:///srv/team"
+)
+
+
+def job(found: ev.ResolvedCode | None = None, **spec):
+    made = submitted()
+    roles = (role("worker", gpu_count=2, memory_bytes=7), role("master"))
+    resolved = ev.Resolved(cluster="main", roles=roles, mounts=(MOUNT,), code=found)
+    mounts = [{"type": "storage", "source": "team", "mountPath": "/mnt/data"}]
+    full = {**made.spec, "roles": ROLES, "mounts": mounts, **spec}
+    made = made.model_copy(update={"spec": full, "resolved": resolved})
+    return fold_all(history([(made, 1), (PLACED, 1)]))
+
+
+def started(**spec):
+    return gang_start(job(**spec), PLACED, None, named_hosts=True)
+
+
+def test_replicas_come_in_the_order_of_their_ranks():
+    gang = started()
+    assert [(replica.role, replica.index, replica.env["RANK"]) for replica in gang.replicas] == [
+        ("master", 0, "0"),
+        ("worker", 0, "1"),
+        ("worker", 1, "2"),
+    ]
+
+
+def test_each_replica_has_its_command_node_devices_and_memory():
+    last = started().replicas[2]
+    assert (last.command, last.node, last.devices, last.memory_bytes) == ("work $RANK", "n-2", ("g2", "g3"), 7)
+    assert last.env["NPROC_PER_NODE"] == "2"
+    assert last.env["TM_DATA_TEAM"] == "/mnt/data"
+
+
+def test_mounts_are_paths_of_the_host_that_do_not_lead_out_of_their_root():
+    assert started().mounts == (GangMount(Path("/srv/team/mnist"), "/mnt/data", root=Path("/srv/team")),)
+
+
+def test_directories_and_grace_come_from_the_spec():
+    gang = started(tensorboard={"logDir": "/mnt/data/runs"}, terminationGrace="5s", checkpoint={"dir": "/mnt/data/c"})
+    assert (gang.tensorboard_dir, gang.termination_grace_s) == ("/mnt/data/runs", 5)
+    assert gang.replicas[0].env["TM_TENSORBOARD_DIR"] == "/mnt/data/runs"
+    assert gang.replicas[0].env["TM_CHECKPOINT_DIR"] == "/mnt/data/c"
+
+
+def test_the_gangs_files_are_given_along():
+    assert set(started().files) == {"hosts/worker", "hosts/master", "hostfile"}
+
+
+def test_code_in_the_spec_or_in_a_directory_needs_not_be_fetched():
+    inline = job(ev.ResolvedCode(kind="inline"), code={"inline": {"train.py": "print()"}})
+    assert stored_code(inline) == CodeInline({"train.py": "print()"})
+    directory = job(ev.ResolvedCode(kind="directory", uri="file:///srv/code"))
+    assert stored_code(directory) == CodeDirectory(Path("/srv/code"))
+
+
+def test_an_upload_or_no_code_is_nothing_that_is_stored():
+    assert stored_code(job()) is None
+    assert stored_code(job(ev.ResolvedCode(kind="upload", digest="sha256:0"))) is None

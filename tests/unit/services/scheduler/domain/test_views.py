@@ -1,0 +1,69 @@
+"""The JSON of nodes, pools and standings."""
+
+from __future__ import annotations
+
+from services.scheduler.domain.explain import Blocker
+from services.scheduler.domain.ledger import Ledger, Seat
+from services.scheduler.domain.nodes import NodeState
+from services.scheduler.domain.standing import Standing
+from services.scheduler.domain.views import node_document, pool_status, pools_of, standing_document
+from shared.jobs import JobState
+from tests.support.cluster import POOLS, PUBLIC, node, request
+
+
+def rooms(*nodes):
+    ledger = Ledger(nodes)
+    ledger.hold("g", [Seat("w", 0, nodes[0].id, request(cores=3, memory_gib=2, gpus=1), ("a-gpu0",))])
+    return ledger.rooms
+
+
+def test_a_node_is_shown_with_its_capacity_and_what_is_free():
+    here = rooms(node("a", cores=8, memory_gib=32, gpus=2, labels={"team": "x"}))["n-a"]
+    document = node_document(here, ["public"])
+    assert document["metadata"] == {"id": "n-a", "name": "a", "labels": {"team": "x"}}
+    assert document["spec"] == {"cluster": "main", "cpu": "8", "memory": "32Gi", "gpus": 2, "gpuModels": ["A100"]}
+    assert document["status"] == {
+        "state": "Ready",
+        "pools": ["public"],
+        "free": {"cpu": "5", "memory": "30Gi", "gpus": 1},
+    }
+
+
+def test_a_pool_sums_its_nodes_and_counts_only_ready_ones_as_free():
+    here = rooms(node("a", cores=8), node("b", cores=4, state=NodeState.DRAINING))
+    status = pool_status(PUBLIC, here.values())
+    assert (status["nodes"], status["ready"]) == (2, 1)
+    assert (status["total"]["cpu"], status["free"]["cpu"]) == ("12", "5")
+
+
+def test_an_unknown_pool_has_nothing():
+    assert pool_status(None, rooms(node("a")).values())["nodes"] == 0
+
+
+def test_a_node_knows_its_pools():
+    here = rooms(node("a", labels={"team": "x"}), node("b"))
+    assert pools_of(here["n-a"], POOLS) == ["public", "team"]
+    assert pools_of(here["n-b"], POOLS) == ["public"]
+
+
+def test_a_standing_is_shown_with_its_numbers():
+    blocker = Blocker("worker", "cpu", 12, 6, 16, 4, "short of cores")
+    document = standing_document(Standing("tj-1", JobState.QUEUED, "waits", 2, (blocker,), ("less",)))
+    assert document == {
+        "job": "tj-1",
+        "state": "Queued",
+        "position": 2,
+        "summary": "waits",
+        "blockers": [
+            {
+                "role": "worker",
+                "resource": "cpu",
+                "needed": 12,
+                "available": 6,
+                "total": 16,
+                "largest": 4,
+                "detail": "short of cores",
+            }
+        ],
+        "suggestions": ["less"],
+    }

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
+from services.scheduler.engines.local.preparation import describe_replica, prepare, tensorboard_on_host
+from services.scheduler.ports import CodeInline, GangMount, GangStart, StartRefusedError
+from tests.support.local_engine import gang_of
+
+MOUNTS = (GangMount(Path("/data/team"), "/mnt/data"), GangMount(Path("/data/other"), "/mnt/data2"))
+
+
+def directory_of(gang: GangStart, path: Path) -> GangDir:
+    return GangStore(path).create(record_of(gang, master_port=1, boot_id="", created_at=""), gang.id)
+
+
+def test_etc_has_the_host_s_names_and_the_gang_s(tmp_path: Path):
+    gang = gang_of("a", "b", files={"hostfile": "x\n", "hosts/worker": "y\n"})
+    gang_dir = directory_of(gang, tmp_path)
+
+    prepare(gang_dir, gang)
+    prepare(gang_dir, gang)
+
+    hosts = (gang_dir.etc / "hosts").read_text()
+    assert hosts.startswith(Path("/etc/hosts").read_text().rstrip("\n"))
+    assert hosts.endswith(f"127.0.0.1 {gang.id}-worker-1.{gang.id} {gang.id}-worker-1\n")
+    assert (gang_dir.etc / "trainmaster/hostfile").read_text() == "x\n"
+    assert (gang_dir.etc / "trainmaster/hosts/worker").read_text() == "y\n"
+
+
+def test_code_is_laid_once_for_the_gang(tmp_path: Path):
+    gang = gang_of("a", code=CodeInline({"train.py": "x"}))
+    gang_dir = directory_of(gang, tmp_path)
+
+    prepare(gang_dir, gang)
+
+    assert (gang_dir.code / "train.py").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x"])
+def test_a_file_outside_of_its_place_is_refused(tmp_path: Path, name: str):
+    gang = gang_of("a", files={name: ""})
+
+    with pytest.raises(StartRefusedError, match="must be relative"):
+        prepare(directory_of(gang, tmp_path), gang)
+
+
+@pytest.mark.parametrize(
+    ("path", "sandboxed", "expected"),
+    [
+        ("/mnt/data/out/runs", True, "/data/team/out/runs"),
+        ("/mnt/data", True, "/data/team"),
+        ("/mnt/data2/runs/", True, "/data/other/runs"),
+        ("/mnt/data/../data2/runs", True, "/data/other/runs"),
+        ("/code/runs", True, "/gang/code/runs"),
+        ("/elsewhere", True, None),
+        ("/elsewhere", False, "/elsewhere"),
+        (None, True, None),
+    ],
+)
+def test_event_files_are_found_on_the_host(path: str | None, sandboxed: bool, expected: str | None):
+    gang = gang_of("a", "b", mounts=MOUNTS, tensorboard_dir=path)
+    first, second = gang.replicas
+
+    assert tensorboard_on_host(gang, first, Path("/gang/code"), sandboxed=sandboxed) == expected
+    assert tensorboard_on_host(gang, second, Path("/gang/code"), sandboxed=sandboxed) is None
+
+
+def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
+    gang = gang_of("a", env={"TOKEN": "secret"})
+    replica = directory_of(gang, tmp_path).replicas["worker", 0]
+    replica.path.mkdir()
+
+    describe_replica(replica, gang, gang.replicas[0], "2026-01-01T00:00:00.000Z", "/data/runs")
+
+    assert json.loads(replica.ship.read_text()) == {
+        "job": gang.job,
+        "attempt": 1,
+        "role": "worker",
+        "index": 0,
+        "node": "n-here",
+        "owner": "u-me",
+        "project": "default",
+        "started_at": "2026-01-01T00:00:00.000Z",
+        "log": "log",
+        "tensorboard": "/data/runs",
+    }
+    assert "secret" not in replica.identity.read_text() + replica.ship.read_text()

@@ -1,0 +1,146 @@
+"""Resolving a job against a catalog: what is frozen into the submission, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.submitter.domain.admission import resolve, submitted_event
+from services.submitter.domain.locations import Locations
+from services.submitter.domain.packing import pack
+from services.submitter.domain.references import World
+from shared.auth.principal import Principal
+from shared.catalog import Asker, Cluster, CodeSet, InstanceType, Model
+from shared.errors import ForbiddenError, InvalidInputError
+from shared.events import Resolved, Submitted
+from shared.ids import UserId
+from shared.jobspec import validate_job
+from tests.support.catalog import catalog_of, dataset, image, instance_type, made, pool, project, storage
+from tests.support.jobs import START
+from tests.support.specs import changed, job_document, small_job_document
+
+ANN = Asker("ann")
+LOCATIONS = Locations((), "/state")
+DIGEST = "sha256:" + "0" * 64
+DOCUMENTS = (
+    pool(),
+    pool("team-a", type="dedicated", members={"users": ["bob"]}),
+    instance_type(),
+    instance_type("big", pools=("team-a",), gpu={"count": 8, "model": "A100"}),
+    storage("team-data", uri="file:///data/team", public=True),
+    dataset("dataset_mnist", uri="file:///data/team/mnist"),
+    image("pytorch-2.3"),
+    project("vision"),
+)
+
+
+def resolved(
+    document: dict[str, Any], *more: Any, asker: Asker = ANN, uploads: frozenset[str] = frozenset()
+) -> Resolved:
+    return resolve(validate_job(document), World(catalog_of(*DOCUMENTS, *more), asker, LOCATIONS, uploads))
+
+
+def codes(document: dict[str, Any], *more: Any, asker: Asker = ANN) -> list[tuple[str, str]]:
+    with pytest.raises(InvalidInputError) as caught:
+        resolved(document, *more, asker=asker)
+    return [(violation.pointer, violation.code) for violation in caught.value.violations]
+
+
+def test_everything_is_resolved_as_it_is_now() -> None:
+    found = resolved(job_document())
+    assert found.cluster == "main"
+    assert found.image.address == "registry.example/x:1"
+    assert [(mount.mount_path, mount.uri, mount.read_only) for mount in found.mounts] == [
+        ("/mnt/data", "file:///data/team/mnist", False),
+        ("/mnt/set", "file:///data/team/mnist", True),
+    ]
+    role = found.roles[0]
+    assert (role.name, role.pool_name, role.cpu_millis, role.memory_bytes) == ("master", "main", 1000, 1 << 30)
+    assert role.price_micros_per_hour == 100_000
+
+
+def test_code_is_resolved_by_its_kind() -> None:
+    inline = made(CodeSet, "inline", {"inline": {"a.py": "x"}}, "ann")
+    folder = made(CodeSet, "folder", {"directory": "file:///data/team/code"}, "ann")
+    kept = made(CodeSet, "kept", {"upload": DIGEST}, "ann")
+    foreign = made(CodeSet, "foreign", {"upload": DIGEST}, "bob")
+    sets = (inline, folder, kept, foreign)
+
+    def code(choice: dict[str, Any]) -> Any:
+        return resolved(changed(small_job_document(), "/spec/code", choice), *sets, uploads=frozenset({DIGEST})).code
+
+    assert code({"inline": {"a.py": "x"}}).kind == "inline"
+    assert code({"upload": DIGEST}).digest == DIGEST
+    assert code({"source": "kept"}).digest == DIGEST
+    assert code({"source": "folder"}).uri == "file:///data/team/code"
+    assert code({"source": "inline"}).digest == pack({"a.py": "x"}).digest
+    document = changed(small_job_document(), "/spec/code", {"source": "foreign"})
+    assert codes(document, *sets) == [("/spec/code/source", "unknown-code-set")]
+
+
+def test_a_foreign_pool_goes_before_other_errors() -> None:
+    document = changed(job_document(), "/spec/roles/0/pool", {"type": "dedicated", "name": "team-a"})
+    document = changed(document, "/spec/mounts/0/source", "nothing")
+    with pytest.raises(ForbiddenError, match="'team-a'"):
+        resolved(document)
+
+
+def test_an_admin_may_use_every_pool_and_a_dedicated_one_has_no_price() -> None:
+    document = changed(small_job_document(), "/spec/roles/0/pool", {"type": "dedicated", "name": "team-a"})
+    document = changed(document, "/spec/roles/0/instanceType", "big")
+    role = resolved(document, asker=Asker("root", admin=True)).roles[0]
+    assert (role.gpu_count, role.gpu_model, role.price_micros_per_hour) == (8, "A100", None)
+
+
+def test_an_instance_type_must_be_offered_by_the_pool() -> None:
+    document = changed(small_job_document(), "/spec/roles/0/instanceType", "big")
+    assert codes(document) == [("/spec/roles/0/instanceType", "unknown-instance-type")]
+
+
+def test_without_a_public_pool_the_sentence_says_what_to_do() -> None:
+    job = validate_job(small_job_document())
+    world = World(catalog_of(made(InstanceType, "cpu-small", {"cpu": 1, "memory": "1Gi"})), ANN, LOCATIONS)
+    with pytest.raises(InvalidInputError) as caught:
+        resolve(job, world)
+    assert [violation.code for violation in caught.value.violations] == ["no-public-pool"]
+
+
+def test_where_the_engine_cannot_mount_the_reason_is_given() -> None:
+    cluster = made(Cluster, "main", {"mounts": False, "mountsHint": "run apt-get install bubblewrap"})
+    document = changed(small_job_document(), "/spec/mounts", [{"type": "storage", "source": "team-data"}])
+    with pytest.raises(InvalidInputError, match="apt-get install bubblewrap"):
+        resolved(document, cluster)
+    resolved(small_job_document(), cluster)
+
+
+def test_names_that_exist_are_offered_but_not_those_of_others() -> None:
+    secret = made(Model, "secret", {"uri": "file:///data/team/m"}, "bob")
+    own = made(Model, "own", {"uri": "file:///data/team/m"}, "ann")
+    document = changed(small_job_document(), "/spec/mounts", [{"type": "model", "source": "other"}])
+    with pytest.raises(InvalidInputError) as caught:
+        resolved(document, secret, own)
+    assert caught.value.violations[0].message.endswith("there is: 'own'")
+
+
+def test_a_project_is_for_its_members() -> None:
+    document = changed(small_job_document(), "/metadata/project", "vision")
+    resolved(document)
+    assert codes(document, asker=Asker("bob")) == [("/metadata/project", "unknown-project")]
+
+
+def test_the_event_holds_spec_owner_and_project() -> None:
+    job = validate_job(job_document())
+    event = submitted_event(
+        job,
+        resolved(job_document()),
+        Principal(UserId("u-ann"), "ann"),
+        job_id="tj-aaaaaaaaaaaa",
+        time=START,
+        request_digest="d",
+        traceparent=None,
+    )
+    assert isinstance(event.data, Submitted)
+    assert (event.owner, event.project, event.subject) == ("u-ann", "vision", "tj-aaaaaaaaaaaa")
+    assert event.data.spec == job.document()["spec"]
+    assert event.data.labels == ("mnist", "demo")

@@ -1,0 +1,57 @@
+"""The job document, field by field."""
+
+from __future__ import annotations
+
+from services.submitter.domain.job_documents import JobDocument
+from shared import events as ev
+from tests.support.jobs import START, job_after, placed, submitted
+
+
+def test_a_failed_job_tells_who_failed_and_what_was_decided() -> None:
+    exit_status = ev.ReplicaExit(code=3)
+    changes = (
+        ev.ReplicaChange(role="worker", index=0, state="started", at=START, node="n-1"),
+        ev.ReplicaChange(role="worker", index=1, state="exited", at=START, node="n-1", exit=exit_status),
+    )
+    first = ev.ReplicaRef(role="worker", index=1)
+    job = job_after(
+        placed(2),
+        ev.Started(),
+        ev.ReplicasChanged(changes=changes),
+        ev.AttemptEnded(reason=ev.EndReason.FAILED, message="worker-1 failed", first_failure=first, exit=exit_status),
+        ev.RetryDecided(retry=False, reason="exit code 3"),
+        ev.Failed(reason="failed", message="worker-1 ended with exit code 3"),
+    )
+    document = JobDocument.of(job).model_dump(mode="json")
+    assert document["metadata"] == {
+        "id": job.id,
+        "name": "demo",
+        "owner": "ada",
+        "project": "default",
+        "labels": [],
+        "createdAt": "2026-01-01T00:00:01.000Z",
+        "sequence": job.sequence,
+    }
+    assert document["spec"] == submitted().spec
+    status = document["status"]
+    assert (status["state"], status["reason"], status["attempt"]) == ("Failed", "failed", 1)
+    attempt = status["attempts"][0]
+    assert attempt["decision"] == {"retry": False, "reason": "exit code 3", "rule": None}
+    assert attempt["endReason"] == "failed"
+    running, failed = attempt["replicas"]
+    assert (running["state"], running["exit"]) == ("Running", None)
+    assert (failed["state"], failed["exit"]["code"], failed["exit"]["outOfMemory"]) == ("Failed", 3, "none")
+
+
+def test_devices_and_nodes_stand_by_index() -> None:
+    placement = ev.RolePlacement(
+        role="worker", pool="p-a", nodes=("n-1", "n-2"), node_of=(1, 0), devices=(("gpu-1",), ("gpu-0",))
+    )
+    job = job_after(ev.Placed(cluster="main", roles=(placement,)))
+    place = JobDocument.of(job).status.attempts[0].placement.roles[0]
+    assert (place.nodes, place.devices) == (["n-2", "n-1"], [["gpu-1"], ["gpu-0"]])
+
+
+def test_a_list_leaves_out_what_grows_with_replicas() -> None:
+    attempt = JobDocument.of(job_after(placed(2)), detailed=False).status.attempts[0]
+    assert (attempt.placement, attempt.replicas) == (None, [])

@@ -1,0 +1,64 @@
+"""Which directories may get a name, and by whom."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.submitter.domain.locations import Locations
+from shared.catalog import Asker
+from tests.support.catalog import catalog_of, storage
+
+ANN = Asker("ann")
+ROOT = Asker("root", admin=True)
+HOME = "/home/me/.trainmaster"
+CATALOG = catalog_of(
+    storage("open", uri="file:///data/open", public=True),
+    storage("ann", uri="file:///data/ann", users=["ann"]),
+    storage("closed", uri="file:///data/closed"),
+)
+
+
+def refused(path: str, asker: Asker = ANN, prefixes: tuple[str, ...] = ()) -> bool:
+    return Locations(prefixes, HOME).data_violation(path, "/spec/uri", asker, CATALOG) is not None
+
+
+@pytest.mark.parametrize("path", ["/data/open", "/data/open/x/y", "/data/ann/x"])
+def test_inside_a_storage_that_one_may_use(path: str) -> None:
+    assert not refused(path)
+
+
+@pytest.mark.parametrize("path", ["/", "/data", "/data/closed", "/data/closed/x", "/data/opening", "/etc"])
+def test_not_elsewhere_without_prefixes(path: str) -> None:
+    assert refused(path)
+    assert not refused(path, ROOT) or path == "/"
+
+
+def test_a_prefix_opens_what_no_closed_storage_touches() -> None:
+    assert not refused("/data/mine", prefixes=("/data",))
+    assert refused("/data/closed/x", prefixes=("/data",))
+    assert refused("/data", prefixes=("/data",))
+    assert refused("/database", prefixes=("/data",))
+
+
+@pytest.mark.parametrize("path", ["/", "/home", "/home/me", HOME, HOME + "/nats"])
+def test_nobody_shows_the_platforms_own_state(path: str) -> None:
+    assert refused(path, ROOT)
+    assert Locations((), HOME).storage_violation(path, "/spec/uri") is not None
+
+
+def test_storages_are_bounded_by_the_prefixes() -> None:
+    assert Locations((), HOME).storage_violation("/srv", "/spec/uri") is None
+    assert Locations(("/data", "/srv"), HOME).storage_violation("/srv/x", "/spec/uri") is None
+    assert Locations(("/data",), HOME).storage_violation("/srv", "/spec/uri") is not None
+
+
+PATHS = st.lists(st.sampled_from(["data", "closed", "open", "ann", "x"]), max_size=4).map(lambda p: "/" + "/".join(p))
+
+
+@given(PATHS, st.sampled_from([(), ("/data",), ("/",)]))
+def test_no_path_shows_what_lies_in_a_closed_storage(path: str, prefixes: tuple[str, ...]) -> None:
+    within = path == "/data/closed" or path.startswith("/data/closed/") or path in ("/", "/data")
+    if within:
+        assert refused(path, prefixes=prefixes)
