@@ -20,4 +20,4 @@ async def rig(nats_server: NatsServer, bus: Bus) -> AsyncIterator[Rig]:
     home = Path(tempfile.mkdtemp(prefix=".tm-test-", dir=Path.home()))
     yield Rig(nats_server, home, bus)
     kill_runners(home)
-    shutil.rmtree(home)
+    shutil.rmtree(home, ignore_errors=True)
