@@ -101,13 +101,12 @@ class Courier:
             return False
         bodies = await self._io(lambda: [_read(file, read) for file, read in plans])
         sent = 0
-        for (file, read), body in zip(plans, bodies, strict=True):
-            sent += await self._send(file, read, body)
+        for (file, read), (data, check) in zip(plans, bodies, strict=True):
+            sent += await self._send(file, read, data, check)
         return sent > 0
 
-    async def _send(self, file: TailedFile, read: Read, body: bytes) -> bool:
-        before, data = body[: len(read.before)], body[len(read.before) :]
-        chunk = file.tail.pack(read, before, data, self._times.monotonic_s())
+    async def _send(self, file: TailedFile, read: Read, data: bytes, check: bytes) -> bool:
+        chunk = file.tail.pack(read, data, check, self._times.monotonic_s())
         if chunk is None:
             return False
         try:
@@ -118,9 +117,9 @@ class Courier:
         return True
 
 
-def _read(file: TailedFile, read: Read) -> bytes:
-    before = len(read.before)
-    return file.source.read(read.offset - before, before + read.length)
+def _read(file: TailedFile, read: Read) -> tuple[bytes, bytes]:
+    data = file.source.read(read.offset, read.length)
+    return data, file.source.read(read.check_offset, len(read.check))
 
 
 async def at_once(work: Callable[[], Result], /) -> Result:

@@ -58,10 +58,17 @@ def _entry_of(tail: SavedTail) -> dict[str, Any]:
         "path": tail.file.path,
         "generation": tail.generation,
         "kept": tail.kept,
+        "published": tail.published,
         "fingerprint": tail.fingerprint.hex(),
     }
 
 
 def _tail_of(replica: ReplicaRef, entry: dict[str, Any]) -> SavedTail:
     file = FileRef(replica, entry["kind"], entry["path"])
-    return SavedTail(file, int(entry["generation"]), int(entry["kept"]), bytes.fromhex(entry["fingerprint"]))
+    return SavedTail(
+        file=file,
+        generation=int(entry["generation"]),
+        kept=int(entry["kept"]),
+        published=int(entry["published"]),
+        fingerprint=bytes.fromhex(entry["fingerprint"]),
+    )

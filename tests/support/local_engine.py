@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -18,12 +18,24 @@ ROLE = "worker"
 ALL_OF_IT_S = 20
 
 
+def processes_of(gang: GangStart) -> list[int]:
+    """Every process of the gang, the runners and bubblewrap included."""
+    return list(_writing_below(gang.id))
+
+
 def kill_runners(home: Path) -> None:
     """End whatever a failed test left running."""
+    for pid in _writing_below(str(home)):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _writing_below(place: str) -> Iterator[int]:
+    """Processes whose output goes to a file with this in its path."""
     for process in Path("/proc").iterdir():
         with suppress(OSError):
-            if process.name.isdigit() and str(home) in str((process / "fd/1").readlink()):
-                os.kill(int(process.name), signal.SIGKILL)
+            if process.name.isdigit() and place in str((process / "fd/1").readlink()):
+                yield int(process.name)
 
 
 def gang_of(*commands: str, env: Mapping[str, str] | None = None, job: str | None = None, **parts: object) -> GangStart:

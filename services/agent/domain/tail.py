@@ -4,11 +4,12 @@ A `Tail` does no input or output. Its owner looks at the file and tells (`looked
 reads those bytes and has them made into a chunk (`pack`).
 
 A file may be truncated, rewritten or replaced under the agent; `> /dev/stdout` in a start command truncates the log.
-This is seen when the file is shorter than what was read of it, when its path names another file and everything of the
-old one is kept, or when the bytes before the next piece are not those that were read there. The file then begins anew
-as the next *generation*: offsets start at 0, and in a log a notice stands where bytes may be missing. The number of the
-generation must be on disk before a chunk of it is sent (`unsaved`), else a restart could mix up two contents under one
-number.
+This is seen when the file is shorter than what was ever published of it, when the last bytes that were published do not
+stand there any more, or when its path names another file and everything of the old one is kept. The file then begins
+anew as the next *generation*: offsets start at 0, and in a log a notice stands where bytes may be missing. The number
+of the generation must be on disk before a chunk of it is sent (`unsaved`), else a restart could mix up two contents
+under one number. How far was published is remembered, too; a truncation is overlooked only where the agent is killed
+before it could remember (within a second) and the file is truncated before the next agent has sent as much again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from services.agent.domain.offsets import Offsets, Piece
 from shared.logs_wire import Chunk, FileRef, Kept
 
 FINGERPRINT_BYTES: Final = 32
-_MAX_FINGERPRINTS: Final = 128
 NOTICE: Final = b"\n[trainmaster] the log file was truncated or replaced here; bytes before this line may be missing\n"
 
 
@@ -36,23 +36,25 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SavedTail:
-    """What must survive a restart of the agent; `fingerprint` are the bytes just before `kept`."""
+    """What must survive a restart of the agent; `fingerprint` are the last bytes before `published`."""
 
     file: FileRef
     generation: int
     kept: int
+    published: int
     fingerprint: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Where in the file on disk the bytes of a piece are, and what must stand right before them."""
+    """Where in the file on disk the bytes of a piece are, and where which bytes must still stand."""
 
     generation: int
     piece: Piece
     offset: int
     length: int
-    before: bytes
+    check_offset: int
+    check: bytes
 
 
 class Tail:
@@ -69,7 +71,8 @@ class Tail:
         self._size = 0
         self._replaced = False
         self._marks = Marks()
-        self._prints: dict[int, bytes] = {saved.kept: saved.fingerprint} if saved else {}
+        self._published = saved.published if saved else 0
+        self._fingerprint = saved.fingerprint if saved else b""
 
     @property
     def size(self) -> int:
@@ -84,7 +87,7 @@ class Tail:
     def looked(self, look: Look, now_ms: int) -> bool:
         """Take in what the file looks like; true where it must be opened anew, as another generation."""
         size = look.size + len(self._notice)
-        shrunk = look.size < self._on_disk(self.offsets.sent)
+        shrunk = look.size < self._on_disk(self._published)
         if shrunk or (look.replaced and self.offsets.kept >= size):
             self.begin_generation()
             return True
@@ -109,22 +112,25 @@ class Tail:
         if piece is None:
             return None
         start, stop = self._on_disk(piece.offset), self._on_disk(piece.offset + piece.length)
-        known = self._prints.get(piece.offset, b"")
-        return Read(self.generation, piece, start, stop - start, known[len(known) - min(len(known), start) :])
+        check_offset = self._on_disk(self._published) - len(self._fingerprint)
+        return Read(self.generation, piece, start, stop - start, check_offset, self._fingerprint)
 
-    def pack(self, read: Read, before: bytes, data: bytes, now: float) -> Chunk | None:
+    def pack(self, read: Read, data: bytes, check: bytes, now: float) -> Chunk | None:
         """The chunk of what was read; None where there is none: what is known of the file has changed since the plan.
 
-        Where other bytes than those known stand before it, the file was written anew, and a new generation begins.
+        Where other bytes stand than those that were published, the file was written anew, and a new generation begins.
+        `check` must have been read after the data.
         """
         piece = read.piece
-        if read.generation != self.generation or piece.offset != self.offsets.sent or len(data) < read.length:
+        if read.generation != self.generation or piece.offset != self.offsets.sent:
             return None
-        if before != read.before:
+        if check != read.check:
             self.begin_generation()
             return None
+        if len(data) < read.length:
+            return None
         body = self._notice[piece.offset : piece.offset + piece.length] + data
-        self._remember(piece.offset + len(body), (before + data)[-FINGERPRINT_BYTES:])
+        self._note_published(piece.offset + len(body), data)
         self.offsets.published(piece, now)
         return Chunk(
             file=self.file,
@@ -146,22 +152,24 @@ class Tail:
         before = (self.offsets.kept, self.offsets.ended)
         self.offsets.announced(kept.kept, ended=kept.ended, gap=kept.gap, now=now)
         self._marks.forget_before(self.offsets.kept)
-        self._prints = {offset: known for offset, known in self._prints.items() if offset >= self.offsets.kept}
+        if self.offsets.kept > self._published:
+            self._published, self._fingerprint = self.offsets.kept, b""
         self.dirty = self.dirty or before != (self.offsets.kept, self.offsets.ended)
 
     def saved(self) -> SavedTail:
         """What to write down."""
-        kept = self.offsets.kept
-        return SavedTail(self.file, self.generation, kept, self._prints.get(kept, b""))
+        return SavedTail(self.file, self.generation, self.offsets.kept, self._published, self._fingerprint)
 
     @property
     def _notice(self) -> bytes:
         return NOTICE if self.generation > 1 and self.file.kind == "log" else b""
 
-    def _remember(self, offset: int, fingerprint: bytes) -> None:
-        self._prints[offset] = fingerprint
-        if len(self._prints) > _MAX_FINGERPRINTS:
-            del self._prints[next(iter(self._prints))]
+    def _note_published(self, stop: int, data: bytes) -> None:
+        if stop > self._published:
+            new = stop - self._published
+            self._fingerprint = (self._fingerprint + data[-new:])[-FINGERPRINT_BYTES:]
+            self._published = stop
+            self.dirty = True
 
     def _on_disk(self, offset: int) -> int:
         return max(0, offset - len(self._notice))
@@ -171,4 +179,5 @@ class Tail:
         self._size = len(self._notice)
         self._replaced = False
         self._marks = Marks()
-        self._prints = {}
+        self._published = kept
+        self._fingerprint = b""

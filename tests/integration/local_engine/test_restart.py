@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -18,7 +17,7 @@ import pytest
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.ports import GangMount, GangStart
 from shared.events import ReplicaExit
-from tests.support.local_engine import appears, bench, gang_of, log_of, replica_dir
+from tests.support.local_engine import appears, bench, gang_of, log_of, processes_of, replica_dir
 
 ENGINE = "/services/scheduler/engines/local/"
 
@@ -171,21 +170,6 @@ async def test_what_a_crash_left_half_made_is_cleared_away(settings: LocalSettin
         assert await desk.until_caught_up() == frozenset()
 
     assert [path.name for path in (home / "gangs").iterdir()] == [".bell"]
-
-
-def processes_of(gang: GangStart) -> list[int]:
-    return list(_processes_with(gang.id))
-
-
-def _processes_with(text: str) -> Iterator[int]:
-    """Every process whose log is the gang's, which is all of them."""
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                if text in str((process / "fd/1").readlink()):
-                    yield int(process.name)
-            except OSError:
-                continue
 
 
 def command_of(pid: int) -> str:

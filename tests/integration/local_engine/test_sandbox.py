@@ -13,7 +13,7 @@ import pytest
 from services.scheduler.engines.local.engine import LocalSettings
 from services.scheduler.ports import CodeInline, GangMount, StartRefusedError
 from shared.events import ReplicaExit
-from tests.support.local_engine import Bench, bench, gang_of, log_of, replica_dir
+from tests.support.local_engine import Bench, appears, bench, gang_of, log_of, processes_of, replica_dir
 
 NEVER = "never-started"
 
@@ -203,6 +203,19 @@ async def test_the_runner_cannot_be_looked_into(desk: Bench, home: Path):
     said = await output(desk, home, f"({tries}) 2>/dev/null; true")
 
     assert said == "-1 1\n0\n"
+
+
+async def test_neither_runner_nor_bubblewrap_keep_a_way_out(desk: Bench, home: Path, storage: Path):
+    gang = gang_of("echo ready; sleep 1000", mounts=(GangMount(storage, "/mnt/data"),))
+    await desk.engine.start(gang)
+    await appears(replica_dir(home, gang) / "log", "ready")
+    processes = processes_of(gang)
+    open_files = [link.readlink() for pid in processes for link in Path(f"/proc/{pid}/fd").iterdir()]
+    await desk.engine.stop(gang.id, 0)
+    await desk.exits(gang)
+
+    assert len(processes) >= 3
+    assert not [path for path in open_files if path.is_dir()]
 
 
 async def test_every_host_name_of_the_gang_is_this_machine(desk: Bench, home: Path):

@@ -1,4 +1,4 @@
-"""`python -m services.scheduler.engines.local [--home DIR] -- COMMAND`: run one command as a replica runs.
+"""`python -m services.scheduler.engines.local [--no-sandbox] -- COMMAND`: run one command as a replica runs.
 
 For trying out what a replica sees and can do. Its output comes to the terminal, the exit code is the command's own, and
 the time that the start took is said at the end. Nothing stays behind.

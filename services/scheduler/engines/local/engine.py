@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from services.scheduler.engines.local import inventory, replica_state
 from services.scheduler.engines.local.bell import Bell
 from services.scheduler.engines.local.files import try_lock
@@ -85,6 +87,8 @@ class LocalEngine:
         """The engine over a home, after a look at what works on this machine."""
         clock = clock or SystemClock()
         machine = await asyncio.to_thread(_look_at_machine, settings, clock)
+        if isinstance(machine.shut_in, NoSandbox):
+            structlog.get_logger(service="scheduler").warning("no_sandbox", reason=machine.shut_in.reason)
         return await asyncio.to_thread(cls, settings, machine, clock)
 
     def close(self) -> None:
@@ -131,12 +135,12 @@ class LocalEngine:
     async def observe(self) -> AsyncIterator[Observation]:
         """What is known of every gang that is not forgotten, then `CaughtUp`, then what happens, without end."""
         lookout = Lookout(self._children, self._boot_id, self._clock)
-        rung = asyncio.Event()
-        caught_up = False
+        time = asyncio.get_running_loop().time
+        rung, sweep_at, caught_up = asyncio.Event(), time(), False
         with self._bell.heard_by(rung.set):
             while True:
                 rung.clear()
-                lookout.closing = False
+                lookout.begin(thorough=time() >= sweep_at)
                 gangs = self._gangs.copy()  # starts go on in other threads
                 watched = [gang_dir for gang_id, gang_dir in gangs.items() if gang_id not in self._forgotten]
                 for gang_dir in watched:
@@ -145,9 +149,11 @@ class LocalEngine:
                 if not (caught_up or lookout.closing):
                     caught_up = True
                     yield CaughtUp(frozenset(gang_dir.id for gang_dir in watched))
-                await self._clear_away(lookout)
+                if lookout.thorough:
+                    await self._clear_away(lookout)
+                    sweep_at = time() + self._settings.sweep_s
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(CLOSING_S if lookout.closing else self._settings.sweep_s):
+                    async with asyncio.timeout_at(time() + CLOSING_S if lookout.closing else sweep_at):
                         await rung.wait()
 
     def _start(self, gang: GangStart, port: int) -> None:

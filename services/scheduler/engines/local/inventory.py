@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pynvml
+
 from services.scheduler.domain.nodes import Device
 from services.scheduler.ports import NodeOffer
 from shared.ids import hashed_id
 from shared.units import MIB
-
-with suppress(ImportError):
-    import pynvml
 
 MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -80,8 +79,6 @@ def _share(hardware: Hardware, number: int, count: int) -> NodeOffer:
 
 def read_gpus() -> Gpus:
     """GPUs by what NVML says; none where there is no driver."""
-    if "pynvml" not in globals():
-        return Gpus()
     try:
         with _nvml():
             handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]

@@ -23,9 +23,10 @@ from typing import Final
 
 from services.scheduler.engines.local import runner
 from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
-from services.scheduler.engines.local.host_tree import HostTree, is_within
+from services.scheduler.engines.local.host_tree import HostTree
 from services.scheduler.engines.local.master_port import VARIABLES as PORT_VARIABLES
 from services.scheduler.engines.local.memory_groups import MemoryGroups
+from services.scheduler.engines.local.mounts import MountOpener
 from services.scheduler.engines.local.preparation import (
     CODE,
     FILES,
@@ -36,7 +37,7 @@ from services.scheduler.engines.local.preparation import (
 )
 from services.scheduler.engines.local.sandbox import Bind, Sandbox, View
 from services.scheduler.engines.local.sandbox_probe import NoSandbox
-from services.scheduler.ports import GangMount, GangStart, ReplicaStart, StartRefusedError
+from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
 from shared.clock import Clock, rfc3339
 
 RUNNER: Final = Path(runner.__file__).resolve()
@@ -84,7 +85,8 @@ class Launcher:
         self._machine = machine
         self._bell = bell
         is_ours = machine.python == Path(sys.executable).resolve()
-        self._runner = _COMPILED if is_ours and _COMPILED.exists() else RUNNER
+        script = _COMPILED if is_ours and _COMPILED.exists() else RUNNER
+        self._runner = (str(machine.python), "-I", "-S", str(script))
 
     def launch(self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, lock: int) -> Child:
         """Start one replica, whose lock is held; raises StartRefusedError where that can never succeed."""
@@ -94,13 +96,7 @@ class Launcher:
             fds = {**self._files(replica, stack), **self._memory_group(gang, start, stack)}
             order = self._order(gang_dir, gang, start, replica)
             fds["order"] = _memory_file("order", order, stack)
-            command = [
-                str(self._machine.python),
-                "-I",
-                "-S",
-                str(RUNNER),
-                *(f"{name}={fd}" for name, fd in fds.items()),
-            ]
+            command = [*self._runner, *(f"{name}={fd}" for name, fd in fds.items())]
             shut_in, inherited = self._shut_in(gang_dir, gang, start, mounts, stack)
             log = _open(replica.log, os.O_WRONLY | os.O_APPEND, stack)
             at = rfc3339(self._machine.clock.now())
@@ -114,23 +110,9 @@ class Launcher:
             if gang.mounts:
                 raise StartRefusedError(f"mounts need a sandbox: {self._machine.shut_in.reason}")
             return ()
-        opened = tuple(self._open_mount(mount, self._machine.shut_in, stack) for mount in gang.mounts)
+        opener = MountOpener(self._machine.home, stack, as_descriptors=self._machine.shut_in.binds_descriptors)
         code = (Bind(str(gang_dir.code), CODE),) if gang.code is not None else ()
-        return (*opened, *code)
-
-    def _open_mount(self, mount: GangMount, sandbox: Sandbox, stack: ExitStack) -> Bind:
-        """The mount's source, opened and looked at, so that a link cannot be put in its place afterwards."""
-        _make_room(mount)
-        try:
-            fd = _keep(os.open(mount.source, os.O_PATH | os.O_CLOEXEC), stack)
-        except OSError as error:
-            raise StartRefusedError(f"{mount.path}: {mount.source} cannot be mounted: {error.strerror}") from error
-        source = str(Path(f"/proc/self/fd/{fd}").readlink())
-        if mount.root is not None and not is_within(source, str(mount.root.resolve())):
-            raise StartRefusedError(f"{mount.path}: {mount.source} leads to {source}, out of {mount.root}")
-        if is_within(source, str(self._machine.home)):
-            raise StartRefusedError(f"{mount.path}: {mount.source} belongs to the platform; mount another folder")
-        return Bind(fd if sandbox.binds_descriptors else source, mount.path, mount.read_only)
+        return (*map(opener.open, gang.mounts), *code)
 
     def _files(self, replica: ReplicaDir, stack: ExitStack) -> dict[str, int]:
         replica.tmp.mkdir(exist_ok=True)
@@ -209,15 +191,6 @@ def _spawn(command: list[str], lock: int, log: int, inherited: Iterable[int]) ->
         start_new_session=True,
     )
     return Child(process)
-
-
-def _make_room(mount: GangMount) -> None:
-    """Make a folder that a writable mount names and that does not exist yet, inside of what an admin allowed."""
-    if mount.root is None or mount.read_only or not mount.root.is_dir():
-        return
-    if is_within(str(mount.source.resolve()), str(mount.root.resolve())):
-        with suppress(OSError):  # opening it will tell
-            mount.source.mkdir(parents=True, exist_ok=True)
 
 
 def _with_real_paths(env: Mapping[str, str], files: Path) -> dict[str, str]:

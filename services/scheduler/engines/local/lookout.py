@@ -1,4 +1,8 @@
-"""Watches replicas for one observer: tells each start and each end once, and finds out about ends that nobody told."""
+"""Watches replicas for one observer: tells each start and each end once, and finds out about ends that nobody told.
+
+A look at what the runners have told is cheap and taken at each ring of the bell. Whether a runner that has told no end
+is still there is asked, by trying its lock, only in a thorough round.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,16 @@ class Lookout:
         self._told_start: set[ReplicaId] = set()
         self._told_end: set[ReplicaId] = set()
         self._log = structlog.get_logger(service="scheduler")
+        self.thorough = True
+        self.closing = False
+
+    def begin(self, *, thorough: bool) -> None:
+        """Begin a round over all gangs; after it `closing` says whether a replica is about to be gone."""
+        self.thorough = thorough
         self.closing = False
 
     def news(self, gang_dir: GangDir) -> Iterator[ReplicaStarted | ReplicaExited]:
-        """What happened in the gang since the last call; `closing` is set where a replica is about to be gone."""
+        """What happened in the gang since the last call."""
         for replica in gang_dir.replicas.values():
             if replica.ref.id not in self._told_end:
                 yield from self._news_of(replica, gang_dir)
@@ -61,7 +71,7 @@ class Lookout:
                 return False
             message = f"it could not be started: {_last_line(replica)}"
             return self._write_down(replica, "never-started", message)
-        if not replica_state.is_settled(replica) or self._end_strays(replica):
+        if not self.thorough or not replica_state.is_settled(replica) or self._end_strays(replica):
             return False
         rebooted = gang_dir.record.boot_id != self._boot_id
         message = "the machine was restarted" if rebooted else "its runner was killed"
