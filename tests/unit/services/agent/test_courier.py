@@ -34,7 +34,9 @@ class Recorder:
 
 def tailed(directory: Path, index: int, size: int) -> TailedFile:
     (directory / str(index)).write_bytes(bytes(size))
-    return TailedFile(Tail(FileRef(ReplicaRef("tj-a", 1, "worker", index)), "n-1"), Source(directory, str(index)), index)
+    return TailedFile(
+        Tail(FileRef(ReplicaRef("tj-a", 1, "worker", index)), "n-1"), Source(directory, str(index)), index
+    )
 
 
 def courier_to(recorder: Recorder) -> Courier:
