@@ -20,6 +20,7 @@ from urllib.parse import quote
 import httpx
 
 from trainmaster import sse
+from trainmaster.changes import Change
 from trainmaster.code_upload import with_uploads
 from trainmaster.credentials import Login, current_login
 from trainmaster.decoding import Document, Fields
@@ -38,6 +39,7 @@ from trainmaster.documents import (
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
+from trainmaster.reruns import rerun_document
 from trainmaster.transport import Params, Transport, json_object, json_value
 
 LOG_PAGE_BYTES: Final = 1024 * 1024
@@ -113,6 +115,7 @@ class Client:
         else:
             response = self._transport.request("PUT", _path(kind, name), json=sent)
         answer = json_object(response) if response.content else dict(sent)
+        name = Fields.of(answer).fields("metadata").text("name") or name
         return Applied(kind.singular, name, response.status_code == httpx.codes.CREATED, answer)
 
     def get(self, kind: str, name: str) -> Document:
@@ -161,6 +164,10 @@ class Client:
     def jobs(self, **filters: str | None) -> Iterator[Job]:
         """Every job that passes the filters: state, label, project, owner."""
         return map(Job.of, self.list("jobs", filters))
+
+    def rerun(self, job: str, changes: Iterable[Change] = (), *, name: str | None = None) -> Applied:
+        """Submit the job once more with changes, under a new name that the platform makes where none is given."""
+        return self.apply(rerun_document(self.get("jobs", job), changes, name))
 
     def stop(self, job: str) -> Job:
         """Ask for the job's end; it comes when its replicas have gone (see `wait`)."""
@@ -265,9 +272,11 @@ class Client:
 
 
 def name_of(document: Mapping[str, Any]) -> str:
-    """The name in a document's metadata; raises InputError where there is none."""
+    """The name in a document's metadata, or for a job its beginning; raises InputError where there is none."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if name is None and document.get("kind") == TRAINING_JOB.name and isinstance(metadata, Mapping):
+        name = metadata.get("generateName")
     if not isinstance(name, str) or not name:
         raise InputError("metadata.name is missing; every document needs a name, as in `metadata: {name: mnist}`")
     return name

@@ -18,6 +18,7 @@ from shared.ids import DNS_LABEL_MAX
 from shared.units import KIB, format_duration, parse_duration_s
 
 NAME_MAX: Final = 128
+GENERATED_CHARS: Final = 5
 PATH_MAX: Final = 1024
 PATH_PART_MAX_BYTES: Final = 255
 # Linux refuses to start a process with one argument or variable longer than this, terminating zero included.
@@ -70,6 +71,19 @@ def check_name(name: str) -> str:
             '/ : * ? " < > | and white space or other invisible ones',
         )
     return name
+
+
+def check_name_prefix(prefix: str) -> str:
+    """What a name begins with that the platform completes."""
+    longest = NAME_MAX - GENERATED_CHARS
+    if len(prefix) > longest:
+        raise refuse(
+            "name-too-long",
+            f"a prefix has at most {longest} characters, as {GENERATED_CHARS} follow; this one has {len(prefix)}",
+        )
+    if prefix in {".", ".."}:
+        return prefix  # with what follows it is no folder
+    return check_name(prefix)
 
 
 def _is_invisible(char: str) -> bool:
@@ -194,6 +208,7 @@ def _at_most_an_hour(seconds: float) -> float:
 
 
 Name = Annotated[str, AfterValidator(check_name)]
+NamePrefix = Annotated[str, AfterValidator(check_name_prefix)]
 DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
 EnvName = Annotated[str, AfterValidator(check_env_name)]
 Text = Annotated[str, AfterValidator(check_text)]

@@ -49,6 +49,7 @@ class Submitted(Payload):
     AUTHOR = "submitter"
 
     name: str
+    generate_name: str | None = None
     owner_name: str
     labels: tuple[str, ...] = ()
     spec: dict[str, JsonValue]

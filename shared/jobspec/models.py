@@ -21,6 +21,7 @@ from shared.documents.fields import (
     EnvName,
     GraceDuration,
     Name,
+    NamePrefix,
     PositiveDuration,
     RelativePath,
     Text,
@@ -89,9 +90,12 @@ ExitCode = Annotated[StrictInt, Field(ge=1, le=255)]
 
 
 class JobMetadata(Document):
-    """What the job is called and grouped by."""
+    """What the job is called and grouped by; exactly one of `name` and `generateName` is given."""
 
-    name: Name = Field(description=_A_NAME)
+    name: Name | None = Field(None, description=_A_NAME)
+    generate_name: NamePrefix | None = Field(
+        None, description="the beginning of a name, such as sweep-, which the platform completes"
+    )
     project: Name = Field("default", description=_A_NAME)
     labels: tuple[Name, ...] = Field((), description=f"a list of labels, each {_A_NAME}")
 

@@ -57,13 +57,15 @@ def submitted_event(
     principal: Principal,
     *,
     job_id: str,
+    name: str,
     time: datetime,
     request_digest: str,
     traceparent: str | None,
 ) -> Event:
     """The event that makes the job; raises InvalidInputError where it is too large to be one."""
     payload = Submitted(
-        name=job.metadata.name,
+        name=name,
+        generate_name=job.metadata.generate_name,
         owner_name=principal.name,
         labels=job.metadata.labels,
         spec=job.document()["spec"],

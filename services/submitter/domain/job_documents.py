@@ -27,6 +27,7 @@ class JobMetadata(Answer):
 
     id: str
     name: str
+    generate_name: str | None
     owner: str
     project: str
     labels: list[str]
@@ -186,6 +187,7 @@ class JobDocument(Answer):
         metadata = JobMetadata(
             id=job.id,
             name=job.name,
+            generate_name=job.submitted.generate_name,
             owner=job.submitted.owner_name,
             project=job.project,
             labels=list(job.submitted.labels),

@@ -18,6 +18,7 @@ from services.submitter.domain import idempotency, transitions
 from services.submitter.domain.admission import resolve, submitted_event
 from services.submitter.domain.listing import JobFilters, is_visible, only_one, query_of
 from services.submitter.domain.locations import Locations
+from services.submitter.domain.naming import NameTakenError, name_of
 from services.submitter.domain.references import World
 from shared.auth.principal import Principal
 from shared.bus import Bus, Claim, ConcurrentWriteError, Transition
@@ -100,24 +101,29 @@ class JobHandlers:
 
     async def _make(self, principal: Principal, document: object, job_id: str, digest: str) -> Job:
         job = validate_job(document)
-        event = await self._event(job, principal, job_id, digest)
-        for _ in range(MAX_TRIES):
-            claim = await self._claim(event, principal, job.metadata.name)
+        for number in range(MAX_TRIES):
+            name = name_of(job, job_id, number)
+            event = await self._event(job, principal, job_id, name, digest)
             try:
+                claim = await self._claim(event, principal, name)
                 sequence = await self.bus.append_batch([claim, Transition(event, 0)])
             except ConcurrentWriteError as error:
                 if error.subject != claim.subject:
                     raise ConflictError(f"there is a job {job_id} already") from error
                 continue
+            except NameTakenError:
+                if job.metadata.generate_name is None:
+                    raise
+                continue
             structlog.get_logger().info("job_submitted", job=job_id, owner=principal.user_id)
             return await self._after(None, sequence, event)
-        raise UnavailableError(f"the name {shown(job.metadata.name)} is being claimed by others; try again")
+        raise UnavailableError(f"the name {shown(name)} is being claimed by others; try again")
 
     async def _made_before(self, job_id: str, digest: str) -> Job | None:
         job = await self.bus.load_job(job_id)
         return idempotency.check_repeat(job, digest) if job is not None else None
 
-    async def _event(self, job: JobSpec, principal: Principal, job_id: str, digest: str) -> Event:
+    async def _event(self, job: JobSpec, principal: Principal, job_id: str, name: str, digest: str) -> Event:
         """The submission as an event, with everything resolved as it is now."""
         catalog = await self.catalog.refresh()
         upload = job.spec.code.upload if job.spec.code else None
@@ -128,18 +134,19 @@ class JobHandlers:
             resolve(job, world),
             principal,
             job_id=job_id,
+            name=name,
             time=self.clock.now(),
             request_digest=digest,
             traceparent=current_traceparent(),
         )
 
     async def _claim(self, submitted: Event, principal: Principal, name: str) -> Claim:
-        """The claim of the name; raises ConflictError naming the job that has it."""
+        """The claim of the name; raises NameTakenError naming the job that has it."""
         event = transitions.name_claim(submitted, name)
         last = await self.bus.history.last_event(name_subject(principal.user_id, name))
         if last is not None and isinstance(last.event.data, NameClaimed):
             holder = last.event.subject
-            raise ConflictError(
+            raise NameTakenError(
                 f"you have a job called {shown(name)} already: {holder}; delete it or choose another name"
             )
         return Claim(event, principal.user_id, name, last.sequence if last else 0)

@@ -11,11 +11,12 @@ from typing import Final
 
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
-from shared.jobspec.rules import later, lists, paths, roles, sources, variables
+from shared.jobspec.rules import later, lists, names, paths, roles, sources, variables
 
 Rule = Callable[[Draft], Iterator[Violation]]
 
 RULES: Final[tuple[Rule, ...]] = (
+    names.one_name_is_given,
     lists.labels_stand_once,
     sources.image_reference_fits_its_source,
     sources.code_has_one_source,

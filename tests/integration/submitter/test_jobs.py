@@ -14,7 +14,7 @@ from shared.bus import Bus
 from shared.ids import is_job_id
 from tests.support.catalog import group, instance_type, pool, project
 from tests.support.jobs import placed
-from tests.support.specs import changed, job_document, small_job_document
+from tests.support.specs import changed, job_document, small_job_document, without
 from tests.support.submitter import PROBLEM, Submission, submitting
 
 COMPLETED = ev.AttemptEnded(reason=ev.EndReason.COMPLETED)
@@ -49,6 +49,18 @@ async def test_of_concurrent_submissions_of_one_name_exactly_one_wins(submission
     holder = winners[0].json()["metadata"]["id"]
     assert all(holder in answer.json()["detail"] for answer in losers)
     assert len((await client.get("/v1/jobs")).json()["items"]) == 1
+
+
+async def test_a_generated_name_is_told_and_a_repeat_makes_no_second_job(submission: Submission) -> None:
+    client = submission.client()
+    document = changed(without(small_job_document(), "/metadata/name"), "/metadata/generateName", "sweep-")
+    answers = [await client.post("/v1/jobs", json=document, headers={"Idempotency-Key": key}) for key in "aab"]
+    metadata = [answer.json()["metadata"] for answer in answers]
+    assert [answer.status_code for answer in answers] == [201] * 3
+    assert metadata[0] == metadata[1]
+    assert len({one["name"] for one in metadata}) == 2
+    assert all(one["name"].startswith("sweep-") and one["generateName"] == "sweep-" for one in metadata)
+    assert (await client.get(f"/v1/jobs/{metadata[2]['name']}")).json()["metadata"] == metadata[2]
 
 
 async def test_two_submitters_agree_on_one_winner(submission: Submission, bus: Bus, tmp_path: Path) -> None:

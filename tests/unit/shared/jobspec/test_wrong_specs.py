@@ -34,7 +34,8 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/status", {}, None, "unknown-key"),
     # names and labels
     ("/metadata/name", MISSING, None, "required"),
-    ("/metadata/name", None, None, "wrong-type"),
+    ("/metadata/generateName", "mnist-", None, "two-names"),
+    ("/metadata/name", None, None, "required"),
     ("/metadata/name", 7, None, "wrong-type"),
     ("/metadata/name", "", None, "name-empty"),
     ("/metadata/name", "n" * 129, None, "name-too-long"),
@@ -280,7 +281,7 @@ def changed_shallow(value: Any) -> dict[str, Any]:
     [
         ("/spec/role", [], "did you mean roles?"),
         ("/spec/roles/0/instancetype", "x", "did you mean instanceType?"),
-        ("/metadata/zzz", 1, "the keys here are name, project, labels"),
+        ("/metadata/zzz", 1, "the keys here are name, generateName, project, labels"),
         ("/spec/priority", 10, "10 is out of range; give an integer from 1 to 9"),
         ("/spec/env/N", 1, "put numbers and booleans in quotes"),
         ("/spec/roles/1/name", LONG_ROLE, "it may have at most 41"),
@@ -292,3 +293,13 @@ def test_a_sentence_says_what_would_be_accepted(pointer: str, value: Any, fragme
     with pytest.raises(InvalidInputError) as caught:
         validate_job(changed(job_document(), pointer, value))
     assert fragment in caught.value.violations[0].message
+
+
+@pytest.mark.parametrize(
+    ("prefix", "code"), [("a/b", "name-character"), ("x" * 124, "name-too-long"), ("", "name-empty"), (7, "wrong-type")]
+)
+def test_the_beginning_of_a_name_is_held_to_what_names_are(prefix: Any, code: str) -> None:
+    document = changed(without(job_document(), "/metadata/name"), "/metadata/generateName", prefix)
+    with pytest.raises(InvalidInputError) as caught:
+        validate_job(document)
+    assert [(each.pointer, each.code) for each in caught.value.violations] == [("/metadata/generateName", code)]

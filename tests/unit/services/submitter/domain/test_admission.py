@@ -144,6 +144,7 @@ def test_the_event_holds_spec_owner_and_project() -> None:
         resolved(job_document()),
         Principal(UserId("u-ann"), "ann"),
         job_id="tj-aaaaaaaaaaaa",
+        name="mnist-ddp",
         time=START,
         request_digest="d",
         traceparent=None,

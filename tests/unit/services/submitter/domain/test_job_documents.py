@@ -26,6 +26,7 @@ def test_a_failed_job_tells_who_failed_and_what_was_decided() -> None:
     assert document["metadata"] == {
         "id": job.id,
         "name": "demo",
+        "generateName": None,
         "owner": "ada",
         "project": "default",
         "labels": [],
