@@ -16,6 +16,7 @@ from services.submitter.api.assets import assets_router, uploads_router
 from services.submitter.api.jobs import job_events_router, jobs_router
 from services.submitter.handlers.accounts import AccountHandlers
 from services.submitter.handlers.assets import AssetHandlers
+from services.submitter.handlers.expiry import Expiry
 from services.submitter.handlers.jobs import JobHandlers
 from services.submitter.handlers.uploads import UploadHandlers
 from services.submitter.settings import SubmitterSettings
@@ -47,6 +48,7 @@ class Submitter:
     jobs: JobReadModel
     catalog: CatalogWatch
     revocations: KvRevocations
+    expiry: Expiry
     name: str = "submitter"
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -63,7 +65,7 @@ class Submitter:
         self.stopping.set()
 
     def _works(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        return (self.jobs.run(), self.catalog.run(), self.revocations.run())
+        return (self.jobs.run(), self.catalog.run(), self.revocations.run(), self.expiry.run())
 
 
 async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> Submitter:
@@ -88,11 +90,12 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
     if settings.admin_password.get_secret_value():
         await accounts.ensure_admin(settings.admin_name, settings.admin_password.get_secret_value())
     locations = settings.locations()
+    handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock)
     app = create_app(
         service="submitter",
         title="Trainmaster submitter",
         routers=_routers(
-            JobHandlers(bus, jobs, catalog, blobs, locations, clock),
+            handlers,
             Followers(bus, jobs),
             AssetHandlers(catalog, writer, blobs, locations, clock),
             UploadHandlers(blobs),
@@ -107,7 +110,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
             "revocations": revocations.check,
         },
     )
-    return Submitter(app, bus, jobs, catalog, revocations)
+    return Submitter(app, bus, jobs, catalog, revocations, Expiry(jobs, handlers, clock))
 
 
 def _routers(

@@ -249,6 +249,9 @@ class TrainingSpec(Document):
     termination_grace_s: GraceDuration = Field(
         30.0, alias="terminationGrace", description="a duration of at most 1h, such as 30s"
     )
+    ttl_after_finished_s: PositiveDuration | None = Field(
+        None, alias="ttlAfterFinished", description="a duration such as 24h"
+    )
 
 
 class JobSpec(Document):

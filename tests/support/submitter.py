@@ -18,7 +18,7 @@ from shared.auth.principal import Principal
 from shared.auth.tokens import TokenIssuer
 from shared.bus import Bus
 from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch, User
-from shared.clock import SystemClock
+from shared.clock import Clock, SystemClock
 from shared.events import Event, Payload
 from shared.ids import UserId
 from tests.support.catalog import instance_type, made, pool, storage
@@ -85,10 +85,10 @@ def settings_for(home: Path, url: str, **more: Any) -> SubmitterSettings:
 
 
 @asynccontextmanager
-async def submitting(bus: Bus, home: Path, **more: Any) -> AsyncIterator[Submission]:
+async def submitting(bus: Bus, home: Path, *, clock: Clock | None = None, **more: Any) -> AsyncIterator[Submission]:
     """A submitter that runs inside the block, with a public pool, an instance type and a storage in the catalog."""
     settings = settings_for(home, bus.options.url, **more)
-    service = await bootstrap(settings)
+    service = await bootstrap(settings, clock)
     issuer = TokenIssuer(SigningKey.load(settings.signing_key_file.read_text()), SystemClock())
     submission = Submission(service, bus, issuer)
     await submission.keep(
