@@ -30,6 +30,7 @@ from trainmaster.documents import (
     Explanation,
     Job,
     JobEvent,
+    KeptSandbox,
     LogChunk,
     LogPage,
     LogSource,
@@ -176,6 +177,11 @@ class Client:
     def explain(self, job: str) -> Explanation:
         """Why the job is not running, in numbers."""
         return Explanation.of(self._transport.document("GET", f"/v1/queue/{_quoted(job)}"))
+
+    def kept_sandboxes(self, job: str) -> tuple[KeptSandbox, ...]:
+        """What is held of the job's failed attempts, as its `keepFor` asks for."""
+        answer = Fields.of(self._transport.document("GET", f"/v1/sandboxes/{_quoted(job)}"))
+        return tuple(map(KeptSandbox.of, answer.each("items")))
 
     def events(self, job: str) -> tuple[JobEvent, ...]:
         """The job's history so far."""

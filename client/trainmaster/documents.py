@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from trainmaster.decoding import Document, Fields
+from trainmaster.errors import InputError
 
 ENDED_STATES: Final = frozenset({"Succeeded", "Failed", "Stopped"})
 _VERSION: Final = re.compile(r"\.v[0-9]+\Z")
@@ -117,6 +118,15 @@ class Job:
     def replica_count(self) -> int:
         """Replicas of all roles together."""
         return sum(role.integer("replicas", 1) for role in self.spec.each("roles"))
+
+    def only_attempt(self, number: int) -> Job:
+        """The job with this attempt alone; raises InputError where it has none of this number."""
+        chosen = tuple(attempt for attempt in self.attempts if attempt.number == number)
+        if not chosen:
+            raise InputError(f"{self.name} has no attempt {number}; there are 1 to {len(self.attempts)}")
+        status = dict(self.document["status"])
+        status["attempts"] = [each for each in status["attempts"] if each["number"] == number]
+        return replace(self, attempts=chosen, document={**self.document, "status": status})
 
     @classmethod
     def of(cls, document: Document) -> Job:
@@ -344,6 +354,21 @@ class Explanation:
             suggestions=fields.texts("suggestions"),
             document=document,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSandbox:
+    """What a failed attempt left, held until a time; only admins are told where (`path`, on `machine`)."""
+
+    attempt: int
+    until: datetime | None
+    machine: str
+    path: str
+
+    @classmethod
+    def of(cls, fields: Fields) -> KeptSandbox:
+        """One entry of `/v1/sandboxes/{job}`."""
+        return cls(fields.integer("attempt"), fields.time("until"), fields.text("machine"), fields.text("path"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from services.scheduler.api.documents import instance_types_router, pools_router
+from services.scheduler.api.sandboxes import sandboxes_router
 from services.scheduler.api.standings import nodes_router, queue_router
 from services.scheduler.control.controller import Controller
 from services.scheduler.control.inventory import InventoryKeeper
@@ -26,6 +27,7 @@ from services.scheduler.control.starter import GangStarter
 from services.scheduler.control.world import World
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.handlers.offers import OfferHandlers
+from services.scheduler.handlers.sandboxes import SandboxHandlers
 from services.scheduler.handlers.standings import StandingHandlers
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.ports import Engine
@@ -165,6 +167,7 @@ class SchedulerService:
                 instance_types_router(offers),
                 nodes_router(standings),
                 queue_router(standings),
+                sandboxes_router(SandboxHandlers(self._engine, standings)),
             ],
             auth=TokenAuthenticator(TokenVerifier(_public_keys(self._settings), self._clock), self._revocations),
             checks={

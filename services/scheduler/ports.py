@@ -188,6 +188,16 @@ class CaughtUp:
     gangs: frozenset[GangId]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSandbox:
+    """What an ended attempt left, and until when it is held; `path` is on the machine `machine`."""
+
+    attempt: int
+    machine: str
+    path: str
+    until: datetime
+
+
 Observation = ReplicaStarted | ReplicaExited | CaughtUp
 
 
@@ -213,6 +223,13 @@ class Engine(Protocol):
         """
         ...
 
-    async def forget(self, gang_id: GangId) -> None:
-        """Every exit of the gang is on record: report it no more, and remove it once its logs are shipped."""
+    async def forget(self, gang_id: GangId, keep_until: datetime | None = None) -> None:
+        """Every exit of the gang is on record: report it no more, and remove it once its logs are shipped.
+
+        What it left is held until `keep_until`, where that is given; nothing of it runs then.
+        """
+        ...
+
+    def kept(self, job: str) -> tuple[KeptSandbox, ...]:
+        """What is held of attempts of the job that have ended."""
         ...

@@ -207,6 +207,12 @@ def _at_most_an_hour(seconds: float) -> float:
     return seconds
 
 
+def _at_most_a_week(seconds: float) -> float:
+    if seconds > 7 * 24 * 3600:
+        raise refuse("out-of-range", f"{format_duration(seconds)} is too long; give at most 168h")
+    return seconds
+
+
 Name = Annotated[str, AfterValidator(check_name)]
 NamePrefix = Annotated[str, AfterValidator(check_name_prefix)]
 DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
@@ -225,3 +231,4 @@ Duration = Annotated[
 ]
 PositiveDuration = Annotated[Duration, AfterValidator(_above_zero)]
 GraceDuration = Annotated[Duration, AfterValidator(_at_most_an_hour)]
+KeepDuration = Annotated[PositiveDuration, AfterValidator(_at_most_a_week)]

@@ -20,6 +20,7 @@ from shared.documents.fields import (
     Duration,
     EnvName,
     GraceDuration,
+    KeepDuration,
     Name,
     NamePrefix,
     PositiveDuration,
@@ -252,6 +253,7 @@ class TrainingSpec(Document):
     ttl_after_finished_s: PositiveDuration | None = Field(
         None, alias="ttlAfterFinished", description="a duration such as 24h"
     )
+    keep_for_s: KeepDuration | None = Field(None, alias="keepFor", description="a duration of at most 168h, such as 2h")
 
 
 class JobSpec(Document):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.ports import CaughtUp, GangStart, Observation, ReplicaExited, ReplicaStart, ReplicaStarted
+from shared.clock import Clock
 from shared.events import ReplicaExit
 from shared.ids import new_job_id
 
@@ -102,9 +103,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(settings: LocalSettings) -> AsyncIterator[Bench]:
+async def bench(settings: LocalSettings, clock: Clock | None = None) -> AsyncIterator[Bench]:
     """An engine that is watched while the block runs."""
-    engine = await LocalEngine.open(settings)
+    engine = await LocalEngine.open(settings, clock)
     made = Bench(engine)
     watching = asyncio.create_task(made.watch())
     try:

@@ -7,15 +7,24 @@ from datetime import UTC, datetime
 import click
 
 from trainmaster.cli.connection import connected
-from trainmaster.cli.screen import Screen, output_option
+from trainmaster.cli.screen import TABLE, Screen, output_option
 from trainmaster.rendering.description import description
+from trainmaster.rendering.sandboxes import held
+from trainmaster.rendering.style import text
 
 
 @click.command("describe")
 @click.argument("job")
+@click.option("--attempt", type=click.IntRange(1), help="This attempt only.")
 @output_option
-def command(job: str, output: str) -> None:
+def command(job: str, attempt: int | None, output: str) -> None:
     """Show one job on a page: state, roles, placement, exits."""
+    screen = Screen.here()
     with connected() as client:
         found = client.job(job)
-    Screen.here().result(output, found.document, lambda: description(found, datetime.now(UTC)))
+        if attempt is not None:
+            found = found.only_attempt(attempt)
+        kept = client.kept_sandboxes(found.id) if output == TABLE and found.spec.text("keepFor") else ()
+    screen.result(output, found.document, lambda: description(found, datetime.now(UTC)))
+    if lines := held(found, kept):
+        screen.out.print(text("\n".join(lines)))

@@ -24,6 +24,7 @@ from services.scheduler.control.alarms import Alarms
 from services.scheduler.control.gangs import Gangs
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.world import World
+from services.scheduler.domain.keeping import kept_until
 from services.scheduler.domain.placement import holds_capacity, placed_event
 from services.scheduler.domain.planner import Start, plan
 from services.scheduler.domain.reconcile import (
@@ -223,7 +224,7 @@ class Controller:
         on_record = job is not None and any(attempt.number == number and attempt.ended for attempt in job.attempts)
         ended = view.replicas is not None and all(replica.exit for replica in view.replicas.values())
         if on_record or (view.stop_called and ended):
-            self._gangs.forget(gang)
+            self._gangs.forget(gang, kept_until(job, number) if job is not None else None)
         elif not view.stop_called:
             self._log.warning("orphan_gang_stopped", gang=gang)
             self._gangs.stop(gang, ORPHAN_GRACE_S)

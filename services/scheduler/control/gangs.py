@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -74,11 +75,11 @@ class Gangs:
         view.stop_called = True
         self._call(gang, view, self._stop(gang, view, grace_s))
 
-    def forget(self, gang: str) -> None:
-        """Tell the engine that everything about the gang is on record."""
+    def forget(self, gang: str, keep_until: datetime | None = None) -> None:
+        """Tell the engine that everything about the gang is on record, and how long to hold what it left."""
         view = self._views.pop(gang, None)
         if view is not None:
-            self._call(gang, view, self._engine.forget(GangId(gang)))
+            self._call(gang, view, self._engine.forget(GangId(gang), keep_until))
 
     async def observe(self) -> None:
         """Follow what the engine reports; ends only when cancelled."""

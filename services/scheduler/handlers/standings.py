@@ -88,6 +88,11 @@ class StandingHandlers:
         asker, resolved = asker_of(principal, view), job.submitted.resolved
         return {role.name: alternatives(role.instance_type, resolved.cluster, view, asker) for role in resolved.roles}
 
+    def find(self, principal: Principal, reference: str) -> Job:
+        """The job that the principal means; raises NotFoundError, ConflictError or UnavailableError."""
+        self._check_ready()
+        return self._find(principal, reference)
+
     def _find(self, principal: Principal, reference: str) -> Job:
         view = self.catalog.view
         by_id = self.jobs.get(reference) if is_job_id(reference) else None

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +33,7 @@ from services.scheduler.engines.local.memory_groups import find_memory_groups
 from services.scheduler.engines.local.preparation import prepare
 from services.scheduler.engines.local.sandbox_probe import NoSandbox, needed_paths, probe
 from services.scheduler.engines.local.stopping import stop_gang
-from services.scheduler.ports import CaughtUp, GangStart, Inventory, Observation, ReplicaStart
+from services.scheduler.ports import CaughtUp, GangStart, Inventory, KeptSandbox, Observation, ReplicaStart
 from shared.clock import Clock, SystemClock, rfc3339
 from shared.ids import GangId, ReplicaId
 
@@ -75,7 +77,8 @@ class LocalEngine:
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._store = GangStore(machine.home / "gangs")
         self._gangs = self._store.load()
-        self._forgotten = {gang_dir.id for gang_dir in self._gangs.values() if gang_dir.is_forgotten}
+        forgotten = (gang_dir for gang_dir in self._gangs.values() if gang_dir.is_forgotten)
+        self._forgotten = {gang_dir.id: gang_dir.kept_until for gang_dir in forgotten}
         self._ports = {gang_dir.id: gang_dir.record.master_port for gang_dir in self._gangs.values()}
         self._one_call_at_a_time: defaultdict[GangId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._children: dict[ReplicaId, Child] = {}
@@ -122,15 +125,25 @@ class LocalEngine:
         self._bell.ring()
         return True
 
-    async def forget(self, gang_id: GangId) -> None:
-        """Report the gang no more, and remove it once its logs are shipped."""
+    async def forget(self, gang_id: GangId, keep_until: datetime | None = None) -> None:
+        """Report the gang no more, and remove it once its logs are shipped and nobody wants to look at it."""
         gang_dir = self._gangs.get(gang_id)
         if gang_dir is None or gang_id in self._forgotten:
             return
-        gang_dir.forget()
-        self._forgotten.add(gang_id)
-        if _has_ended(gang_dir):
+        gang_dir.forget(keep_until)
+        self._forgotten[gang_id] = keep_until
+        if keep_until is None and _has_ended(gang_dir):
             await asyncio.to_thread(gang_dir.remove_work_files)
+
+    def kept(self, job: str) -> tuple[KeptSandbox, ...]:
+        """What is held of ended attempts of the job."""
+        held = ((self._gangs[gang_id], until) for gang_id, until in self._forgotten.items() if until is not None)
+        machine = socket.gethostname()
+        return tuple(
+            KeptSandbox(gang_dir.record.attempt, machine, str(gang_dir.path), until)
+            for gang_dir, until in held
+            if gang_dir.record.job == job
+        )
 
     async def observe(self) -> AsyncIterator[Observation]:
         """What is known of every gang that is not forgotten, then `CaughtUp`, then what happens, without end."""
@@ -189,15 +202,20 @@ class LocalEngine:
         running = {replica_id for replica_id, child in children.items() if not child.is_gone()}
         for gang_id in tuple(self._forgotten):
             gang_dir = self._gangs[gang_id]
+            if self._is_held(gang_id):
+                continue
             replica_ids = {replica.ref.id for replica in gang_dir.replicas.values()}
             if _is_done_with(gang_dir) and not replica_ids & running:
                 lookout.forget(gang_dir)
                 await self._remove(gang_dir)
 
+    def _is_held(self, gang_id: GangId) -> bool:
+        until = self._forgotten[gang_id]
+        return until is not None and self._clock.now() < until
+
     async def _remove(self, gang_dir: GangDir) -> None:
         async with self._one_call_at_a_time.pop(gang_dir.id, asyncio.Lock()):
-            self._forgotten.discard(gang_dir.id)
-            del self._gangs[gang_dir.id], self._ports[gang_dir.id]
+            del self._forgotten[gang_dir.id], self._gangs[gang_dir.id], self._ports[gang_dir.id]
             for replica in gang_dir.replicas.values():
                 self._children.pop(replica.ref.id, None)
                 if self._machine.groups is not None:

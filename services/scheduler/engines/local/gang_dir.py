@@ -2,7 +2,7 @@
 
     gangs/<gang>/gang.json       who the gang is, its port, and the boot of the machine in which it was made
     gangs/<gang>/stop            a stop was asked for: nothing is started any more
-    gangs/<gang>/forgotten       every exit is on record elsewhere
+    gangs/<gang>/forgotten       every exit is on record elsewhere; the time until which it is held, where one was given
     gangs/<gang>/code/ etc/      what its replicas see at /code, /etc/hosts and /etc/trainmaster
     gangs/<gang>/replicas/<role>-<index>/
         replica.json ship.json   what was started, and what the agent is to ship
@@ -19,6 +19,7 @@ No command, environment or secret is written here. `exit.json` with content besi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from pydantic import TypeAdapter
 
 from services.scheduler.engines.local.files import read_text, remove_tree, sync, write_atomic
 from services.scheduler.ports import GangStart, ReplicaRef
+from shared.clock import parse_rfc3339, rfc3339
 from shared.ids import GangId
 
 _NEW: Final = ".new-"
@@ -109,9 +111,17 @@ class GangDir:
         """Whether nobody wants reports of it any more."""
         return (self.path / "forgotten").exists()
 
-    def forget(self) -> None:
-        """Note that nobody wants reports any more."""
-        (self.path / "forgotten").touch()
+    def forget(self, keep_until: datetime | None = None) -> None:
+        """Note that nobody wants reports any more, and how long to hold what is here."""
+        write_atomic(self.path / "forgotten", rfc3339(keep_until) if keep_until else "")
+
+    @property
+    def kept_until(self) -> datetime | None:
+        """Until when a forgotten gang is held."""
+        try:
+            return parse_rfc3339(read_text(self.path / "forgotten"))
+        except ValueError:
+            return None
 
     @property
     def stop_request(self) -> StopRequest | None:

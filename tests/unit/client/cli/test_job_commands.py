@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_platform import Answer, FakePlatform, of_events, of_json, problem
-from tests.support.job_documents import JOB_ID, event_document, job_document
+from tests.support.job_documents import JOB_ID, attempt_document, event_document, job_document
 from trainmaster.errors import ExitCode
 
 Command = Callable[..., Any]
@@ -37,6 +37,27 @@ class TestDescribe:
     def test_json_is_the_document(self, command: Command, api: FakePlatform) -> None:
         api.on("GET", "/v1/jobs/mnist", of_json(job_document()))
         assert command("describe", "mnist", "-o", "json").json == job_document()
+
+    def test_one_attempt_can_be_chosen(self, command: Command, api: FakePlatform) -> None:
+        attempts = [attempt_document(3), {**attempt_document(0, 0), "number": 2}]
+        api.on("GET", "/v1/jobs/mnist", of_json(job_document(attempts=attempts)))
+        out = command("describe", "mnist", "--attempt", "2").out
+        assert "Attempt 2" in out
+        assert "Attempt 1" not in out
+        document = command("describe", "mnist", "--attempt", "1", "-o", "json").json
+        assert document["status"]["attempts"] == attempts[:1]
+        outcome = command("describe", "mnist", "--attempt", "3")
+        assert outcome.code == ExitCode.INVALID
+        assert "has no attempt 3; there are 1 to 2" in outcome.err
+
+    def test_what_is_held_of_a_failed_attempt_is_told(self, command: Command, api: FakePlatform) -> None:
+        document = job_document(attempts=[attempt_document(3)])
+        document["spec"]["keepFor"] = "2h"
+        api.on("GET", "/v1/jobs/mnist", of_json(document))
+        kept = {"attempt": 1, "until": "2026-01-02T14:03:11.500Z", "machine": "m1", "path": "/home/tm/gangs/x-1"}
+        api.on("GET", f"/v1/sandboxes/{JOB_ID}", of_json({"items": [kept], "next": None}))
+        assert "sandbox of attempt 1 is held until" in command("describe", "mnist").out
+        assert "at /home/tm/gangs/x-1 on m1" in command("describe", "mnist").out
 
 
 class TestEvents:

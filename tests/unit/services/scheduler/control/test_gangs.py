@@ -39,7 +39,7 @@ class FakeEngine:
         self.calls.append(f"stop {gang_id} {grace_s:g}")
         return self.knows
 
-    async def forget(self, gang_id: str) -> None:
+    async def forget(self, gang_id: str, keep_until: object = None) -> None:
         self.calls.append(f"forget {gang_id}")
 
 
