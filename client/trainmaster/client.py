@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ from trainmaster.decoding import Document, Fields
 from trainmaster.documents import (
     Applied,
     Curve,
+    ExecEnded,
+    ExecOutput,
     Explanation,
     Job,
     JobEvent,
@@ -38,6 +40,7 @@ from trainmaster.documents import (
     Upload,
 )
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
+from trainmaster.execs import exec_pieces
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
 from trainmaster.reruns import rerun_document
@@ -177,6 +180,15 @@ class Client:
     def explain(self, job: str) -> Explanation:
         """Why the job is not running, in numbers."""
         return Explanation.of(self._transport.document("GET", f"/v1/queue/{_quoted(job)}"))
+
+    def execute(
+        self, job: str, command: Sequence[str], *, role: str | None = None, index: int = 0, timeout_s: float = 600.0
+    ) -> Iterator[ExecOutput | ExecEnded]:
+        """Run a command beside a running replica's own: what it writes, and at last its end."""
+        body = {"command": list(command), "role": role, "index": index, "timeout": timeout_s}
+        path, headers = f"/v1/sandboxes/{_quoted(job)}/exec", {"Accept": "text/event-stream"}
+        with self._transport.stream(path, method="POST", json=body, headers=headers) as response:
+            yield from exec_pieces(response.iter_bytes())
 
     def kept_sandboxes(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of the job's failed attempts, as its `keepFor` asks for."""

@@ -87,7 +87,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str | None]:
         yield None
 
 
-def _problem(event: SseEvent) -> ApiError:
+def problem_of(event: SseEvent) -> ApiError:
     """What the platform's last event says where the stream failed on its side."""
     try:
         return error_of(json.loads(event.data))
@@ -110,7 +110,7 @@ def resuming(
                     last_sign, failures = patience.clock(), 0
                     if event is not None:
                         if event.event == "problem":
-                            raise _problem(event)
+                            raise problem_of(event)
                         last_id = event.id
                         yield event
             error: TrainmasterError = UnreachableError("the platform closed the stream")

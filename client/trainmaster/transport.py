@@ -95,12 +95,19 @@ class Transport:
 
     @contextlib.contextmanager
     def stream(
-        self, path: str, *, params: Params | None = None, headers: Mapping[str, str]
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str],
+        method: str = "GET",
+        json: object = None,
     ) -> Iterator[httpx.Response]:
         """An open answer whose body is read while it arrives."""
         timeout = httpx.Timeout(STREAM_SILENCE_S, connect=CONNECT_TIMEOUT_S)
         try:
-            with self._http.stream("GET", path, params=_given(params), headers=headers, timeout=timeout) as response:
+            asked = self._http.stream(method, path, params=_given(params), headers=headers, timeout=timeout, json=json)
+            with asked as response:
                 if response.is_error:
                     response.read()
                 yield raised_for_problem(response)

@@ -10,11 +10,11 @@ The order of life of a gang is `start`, reports, `stop` where somebody wants it,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from services.scheduler.domain.nodes import Device
 from shared.errors import TrainmasterError
@@ -188,6 +188,39 @@ class CaughtUp:
     gangs: frozenset[GangId]
 
 
+class ExecRefusedError(TrainmasterError):
+    """No command can be run in this sandbox now."""
+
+    code = "conflict"
+
+
+ExecStream = Literal["stdout", "stderr"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """Something that a command in a sandbox wrote."""
+
+    stream: ExecStream
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExecEnded:
+    """The command has ended, with the code that a shell would give; `message` where it was not its own doing."""
+
+    code: int
+    message: str = ""
+
+
+class Execution(Protocol):
+    """A command that runs in a sandbox."""
+
+    def pieces(self) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
+        """What it writes, and at last its end; it is ended where this is left early. To be read once."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class KeptSandbox:
     """What an ended attempt left, and until when it is held; `path` is on the machine `machine`."""
@@ -228,6 +261,12 @@ class Engine(Protocol):
 
         What it left is held until `keep_until`, where that is given; nothing of it runs then.
         """
+        ...
+
+    async def execute(
+        self, gang_id: GangId, role: str, index: int, command: tuple[str, ...], limit_s: float
+    ) -> Execution:
+        """Run one more command in the sandbox of a running replica, with its rights; raises ExecRefusedError."""
         ...
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:

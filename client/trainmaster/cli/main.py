@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "events": Entry(_JOBS, "Show the history of a job, or follow it."),
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
     "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard."),
+    "exec": Entry(_JOBS, "Run a command in the sandbox of a running replica."),
     "rerun": Entry(_JOBS, "Submit a job once more, with changes."),
     "stop": Entry(_JOBS, "End a job."),
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),

@@ -1,12 +1,34 @@
-"""What ended attempts of a job left on their machines, for those who want to find out why they failed."""
+"""Looking into sandboxes: what failed attempts left in them, and commands run in those of running replicas."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from structlog.typing import FilteringBoundLogger
 
 from services.scheduler.handlers.standings import StandingHandlers
-from services.scheduler.ports import Engine, KeptSandbox
+from services.scheduler.ports import Engine, ExecEnded, ExecOutput, ExecRefusedError, Execution, KeptSandbox
 from shared.auth.principal import Principal
+from shared.errors import ForbiddenError, TooManyRequestsError
+from shared.ids import gang_id
+from shared.jobs import Job, Replica
+
+EXECS_MAX: Final = 16
+_SHOWN_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ExecRequest:
+    """A command, and the replica in whose sandbox to run it: of the first role, and the first of its replicas."""
+
+    command: tuple[str, ...]
+    role: str | None = None
+    index: int = 0
+    limit_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +37,58 @@ class SandboxHandlers:
 
     engine: Engine
     standings: StandingHandlers
+    running: set[int] = field(default_factory=set)
 
     def kept(self, principal: Principal, reference: str) -> tuple[KeptSandbox, ...]:
         """What is held of the job's ended attempts, in their order; raises NotFoundError or ConflictError."""
         job = self.standings.find(principal, reference)
         return tuple(sorted(self.engine.kept(job.id), key=lambda kept: kept.attempt))
+
+    async def execute(
+        self, principal: Principal, reference: str, request: ExecRequest
+    ) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
+        """What the command writes, and its end; raises ForbiddenError, ExecRefusedError and others before it starts."""
+        job = self.standings.find(principal, reference)
+        if not (principal.admin or principal.user_id == job.owner):
+            raise ForbiddenError(
+                f"job {job.id} belongs to {job.submitted.owner_name}; only they and admins may do this"
+            )
+        replica = _replica_of(job, request)
+        if len(self.running) >= EXECS_MAX:
+            raise TooManyRequestsError(f"{EXECS_MAX} commands run in sandboxes; wait for one to end", retry_after_s=5)
+        number = job.attempt.number
+        execution = await self.engine.execute(
+            gang_id(job.id, number), replica.role, replica.index, request.command, request.limit_s
+        )
+        log = structlog.get_logger(service="scheduler").bind(
+            job=job.id, attempt=number, role=replica.role, index=replica.index, user=principal.name
+        )
+        log.info("exec_started", command=shlex.join(request.command)[:_SHOWN_MAX])
+        return self._followed(execution, log)
+
+    async def _followed(
+        self, execution: Execution, log: FilteringBoundLogger
+    ) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
+        code: int | None = None
+        self.running.add(id(execution))
+        pieces = execution.pieces()
+        try:
+            async for piece in pieces:
+                if isinstance(piece, ExecEnded):
+                    code = piece.code
+                yield piece
+        finally:
+            self.running.discard(id(execution))
+            await pieces.aclose()
+            log.info("exec_ended", code=code)
+
+
+def _replica_of(job: Job, request: ExecRequest) -> Replica:
+    role = request.role if request.role is not None else job.submitted.resolved.roles[0].name
+    replica = job.attempt.replica(role, request.index)
+    if replica is None:
+        there = ", ".join(list(job.attempt.replicas)[:10]) or "none yet"
+        raise ExecRefusedError(
+            f"attempt {job.attempt.number} of {job.name} has no replica {role}-{request.index}; there are: {there}"
+        )
+    return replica

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline, GangMount
+from services.scheduler.ports import CodeInline, ExecEnded, GangMount
 from tests.support.local_engine import bench, gang_of, kill_runners, log_of
 
 NOBODY = 65534
@@ -61,6 +61,25 @@ def test_mounts_names_and_hiding_work_for_an_ordinary_user(theirs: Path):
     ]
     assert (theirs / "data/file").read_text() == "hello\n"
     assert not Path("/mnt/absent").exists()
+
+
+def test_a_command_can_be_run_in_the_sandbox_by_an_ordinary_user(theirs: Path):
+    gang = gang_of("while test ! -e /tmp/go; do sleep 0.05; done", env={"COLOUR": "green"})
+
+    async def run() -> tuple[list[str], object]:
+        async with bench(LocalSettings(theirs / "home", path_variable=os.defpath, python=PYTHON)) as desk:
+            await desk.engine.start(gang)
+            await desk.started(gang)
+            script = (
+                "id -u; hostname; echo $COLOUR; grep CapEff /proc/self/status; touch /usr/x 2>/dev/null; touch /tmp/go"
+            )
+            execution = await desk.engine.execute(gang.id, "worker", 0, ("bash", "-c", script), 20)
+            pieces = [piece async for piece in execution.pieces()]
+            await desk.exits(gang)
+            return b"".join(getattr(piece, "data", b"") for piece in pieces).decode().split(), pieces[-1]
+
+    words = [str(NOBODY), gang.replica_id(gang.replicas[0]), "green", "CapEff:", "0" * 16]
+    assert as_nobody(run) == str((words, ExecEnded(0)))
 
 
 def as_nobody(run: object) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import httpx
 
 from shared.jobs import JobState
 from tests.support.http import calling
@@ -33,3 +38,37 @@ async def test_what_a_failed_attempt_left_is_told_to_its_owner_and_its_place_to_
         [seen] = (await ada.get(f"/v1/sandboxes/{job}")).json()["items"]
         assert seen == {"attempt": 1, "until": held["until"]}
         assert (await bob.get(f"/v1/sandboxes/{job}")).status_code == 404
+
+
+async def test_a_command_runs_in_a_replicas_sandbox_for_its_owner_and_for_admins_alone(rig: Rig) -> None:
+    service = await rig.scheduler()
+    async with (
+        running(service),
+        calling(service.app, rig.token("root", admin=True)) as root,
+        calling(service.app, rig.token("ada")) as ada,
+        calling(service.app, rig.token("bob")) as bob,
+    ):
+        job = await rig.submit("while test ! -e /tmp/go; do sleep 0.05; done", replicas=2)
+        await rig.until(job, JobState.RUNNING)
+        path = f"/v1/sandboxes/{job}/exec"
+        body = {"command": ["bash", "-c", "echo $TM_INDEX; echo no >&2; touch /tmp/go; exit 4"]}
+        for user, index in ((ada, 0), (root, 1)):
+            told = [event async for event in events(user, path, {**body, "index": index})]
+            written = {(name, base64.b64decode(data["data"])) for name, data in told[:-1]}
+            assert written == {("stdout", f"{index}\n".encode()), ("stderr", b"no\n")}
+            assert told[-1] == ("exit", {"code": 4, "message": ""})
+        assert (await bob.post(path, json=body)).status_code == 404
+        assert (await ada.post(path, json={**body, "role": "boss"})).status_code == 409
+        assert (await ada.post(path, json={"command": []})).status_code == 422
+        assert (await ada.post(path, json={"command": ["a\0b"]})).status_code == 422
+        await rig.until(job, JobState.SUCCEEDED)
+        assert (await ada.post(path, json=body)).status_code == 409
+
+
+async def events(client: httpx.AsyncClient, path: str, body: dict) -> AsyncIterator[tuple[str, dict]]:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    for block in answer.text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and line[0] != ":")
+        if "event" in fields:
+            yield fields["event"], json.loads(fields["data"])

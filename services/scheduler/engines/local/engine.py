@@ -24,16 +24,25 @@ import structlog
 
 from services.scheduler.engines.local import inventory, replica_state
 from services.scheduler.engines.local.bell import Bell
+from services.scheduler.engines.local.execution import Execution, identity_of
 from services.scheduler.engines.local.files import try_lock
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
 from services.scheduler.engines.local.launcher import RUNNER, Child, Launcher, Machine
 from services.scheduler.engines.local.lookout import Lookout
 from services.scheduler.engines.local.master_port import pick_port
 from services.scheduler.engines.local.memory_groups import find_memory_groups
-from services.scheduler.engines.local.preparation import prepare
+from services.scheduler.engines.local.preparation import CODE, prepare
 from services.scheduler.engines.local.sandbox_probe import NoSandbox, needed_paths, probe
 from services.scheduler.engines.local.stopping import stop_gang
-from services.scheduler.ports import CaughtUp, GangStart, Inventory, KeptSandbox, Observation, ReplicaStart
+from services.scheduler.ports import (
+    CaughtUp,
+    ExecRefusedError,
+    GangStart,
+    Inventory,
+    KeptSandbox,
+    Observation,
+    ReplicaStart,
+)
 from shared.clock import Clock, SystemClock, rfc3339
 from shared.ids import GangId, ReplicaId
 
@@ -134,6 +143,22 @@ class LocalEngine:
         self._forgotten[gang_id] = keep_until
         if keep_until is None and _has_ended(gang_dir):
             await asyncio.to_thread(gang_dir.remove_work_files)
+
+    async def execute(
+        self, gang_id: GangId, role: str, index: int, command: tuple[str, ...], limit_s: float
+    ) -> Execution:
+        """Run one more command in the sandbox of a running replica, with its rights; raises ExecRefusedError."""
+        if self.no_sandbox_because:
+            raise ExecRefusedError(f"without a sandbox there is none to run a command in: {self.no_sandbox_because}")
+        gang_dir = self._gangs.get(gang_id)
+        replica = gang_dir.replicas.get((role, index)) if gang_dir is not None else None
+        if gang_dir is None or replica is None:
+            raise ExecRefusedError(f"there is no replica {role}-{index} in {gang_id} on this machine")
+        groups = self._machine.groups
+        group = groups.find(replica.ref.id) if groups is not None else None
+        directory = CODE if gang_dir.code.exists() else "/"
+        processes = group.processes if group is not None else None
+        return await Execution.begin(self._machine.python, identity_of(replica), processes, directory, command, limit_s)
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of ended attempts of the job."""

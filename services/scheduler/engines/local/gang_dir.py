@@ -11,6 +11,7 @@
         control stop             how the runner is told to stop (see `runner`)
         started.json exit.json   what the runner has to tell; empty until it does
         shipped.json             written by the agent when it is done
+        sandbox.json             who the runner is on the host, as bubblewrap tells it
         tmp/                     what the replica sees at /tmp
 
 No command, environment or secret is written here. `exit.json` with content beside a free lock is the end of a replica.
@@ -83,6 +84,7 @@ class ReplicaDir:
         self.exit = path / "exit.json"
         self.identity = path / "replica.json"
         self.ship = path / "ship.json"
+        self.sandbox = path / "sandbox.json"
         self.tmp = path / "tmp"
 
     @property

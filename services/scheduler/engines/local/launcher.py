@@ -167,16 +167,18 @@ class Launcher:
         sandbox = self._machine.shut_in
         if isinstance(sandbox, NoSandbox):
             return [], ()
+        replica = gang_dir.replicas[start.role, start.index]
         view = View(
             host_name=gang.replica_id(start),
-            tmp=str(gang_dir.replicas[start.role, start.index].tmp),
+            tmp=str(replica.tmp),
             hosts_file=str(gang_dir.etc / HOSTS),
             files=str(gang_dir.etc / FILES),
             mounts=mounts,
         )
         arguments = _memory_file("bwrap", sandbox.arguments(view, HostTree()), stack)
         opened = tuple(bind.source for bind in mounts if isinstance(bind.source, int))
-        return [sandbox.bwrap, "--args", str(arguments), "--"], (arguments, *opened)
+        told = _open(replica.sandbox, os.O_WRONLY | os.O_TRUNC, stack)
+        return [sandbox.bwrap, "--info-fd", str(told), "--args", str(arguments), "--"], (told, arguments, *opened)
 
 
 def _spawn(command: list[str], lock: int, log: int, inherited: Iterable[int]) -> Child:

@@ -45,6 +45,11 @@ class MemoryGroups:
         (group.path / "memory.max").write_text(str(limit_bytes))
         return group
 
+    def find(self, name: str) -> MemoryGroup | None:
+        """The group of this name, where there is one."""
+        group = MemoryGroup(self._parent / name)
+        return group if group.path.is_dir() else None
+
     def remove(self, name: str) -> None:
         """Remove the group once its processes are gone."""
         with suppress(OSError):
