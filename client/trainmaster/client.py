@@ -27,12 +27,9 @@ from trainmaster.decoding import Document, Fields
 from trainmaster.documents import (
     Applied,
     Curve,
-    ExecEnded,
-    ExecOutput,
     Explanation,
     Job,
     JobEvent,
-    KeptSandbox,
     LogChunk,
     LogPage,
     LogSource,
@@ -40,10 +37,10 @@ from trainmaster.documents import (
     Upload,
 )
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
-from trainmaster.execs import exec_pieces
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
 from trainmaster.reruns import rerun_document
+from trainmaster.sandboxes import ExecEnded, ExecOutput, KeptSandbox, exec_pieces
 from trainmaster.transport import Params, Transport, json_object, json_value
 
 LOG_PAGE_BYTES: Final = 1024 * 1024

@@ -357,37 +357,6 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecOutput:
-    """Something that a command run by `exec` wrote; `stream` is stdout or stderr."""
-
-    stream: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ExecEnded:
-    """The end of a command run by `exec`; the code is the one that a shell would give."""
-
-    code: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeptSandbox:
-    """What a failed attempt left, held until a time; only admins are told where (`path`, on `machine`)."""
-
-    attempt: int
-    until: datetime | None
-    machine: str
-    path: str
-
-    @classmethod
-    def of(cls, fields: Fields) -> KeptSandbox:
-        """One entry of `/v1/sandboxes/{job}`."""
-        return cls(fields.integer("attempt"), fields.time("until"), fields.text("machine"), fields.text("path"))
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
     """Some documents of a list; `cursor` leads to the next ones."""
 

@@ -149,6 +149,7 @@ class SchedulerService:
 
     def _on_catalog_changed(self) -> None:
         self._world.set_pools(self._catalog.view)
+        self._world.set_quotas(self._catalog.view)
         self._on_cluster_changed()
 
     def _on_cluster_changed(self) -> None:

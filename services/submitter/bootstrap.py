@@ -97,7 +97,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
         routers=_routers(
             handlers,
             Followers(bus, jobs),
-            AssetHandlers(catalog, writer, blobs, locations, clock),
+            AssetHandlers(catalog, writer, blobs, locations, clock, jobs),
             UploadHandlers(blobs),
             accounts,
             key,

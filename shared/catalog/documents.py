@@ -26,6 +26,9 @@ _NAMES_OF_USERS = "a list of user names"
 _NAMES_OF_GROUPS = "a list of group names"
 _ON_OFF = "true or false"
 _FILLED_IN = "nothing; the platform fills this in"
+_AN_AMOUNT = "an integer from 0 on"
+
+Amount = Annotated[StrictInt, Field(ge=0, le=10_000_000)]
 
 
 class Metadata(Document):
@@ -256,10 +259,19 @@ class CodeSet(CatalogDocument):
 # --- who -------------------------------------------------------------------------------------------------------------
 
 
+class Quotas(Document):
+    """How much the jobs of a project may have at one time; what is left out has no limit."""
+
+    running_replicas: Amount | None = Field(None, description=_AN_AMOUNT)
+    gpus: Amount | None = Field(None, description=_AN_AMOUNT)
+    queued_jobs: Amount | None = Field(None, description=_AN_AMOUNT)
+
+
 class ProjectSpec(Document):
-    """Who works in it."""
+    """Who works in it, and how much they may have."""
 
     members: Members = Field(Members(), description="an object with users and groups")
+    quotas: Quotas | None = Field(None, description="an object with runningReplicas, gpus and queuedJobs")
     description: Text = Field("", description="a text")
 
 
@@ -270,7 +282,7 @@ class Project(CatalogDocument):
     PREFIX = "pr"
 
     kind: Literal["Project"] = Field(description="'Project'")
-    spec: ProjectSpec = Field(ProjectSpec(), description="an object with members")
+    spec: ProjectSpec = Field(ProjectSpec(), description="an object with members and quotas")
 
 
 class UserSpec(Document):

@@ -31,8 +31,8 @@ def group(name: str, *members: str) -> Group:
     return made(Group, name, {"members": list(members)})
 
 
-def project(name: str, owner: str = "ann", **members: Any) -> Project:
-    return made(Project, name, {"members": members}, owner)
+def project(name: str, owner: str = "ann", *, quotas: dict[str, int] | None = None, **members: Any) -> Project:
+    return made(Project, name, {"members": members} | ({"quotas": quotas} if quotas else {}), owner)
 
 
 def pool(name: str = "main", **spec: Any) -> Pool:

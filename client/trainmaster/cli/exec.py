@@ -8,8 +8,8 @@ import click
 
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import Screen
-from trainmaster.documents import ExecEnded
 from trainmaster.errors import ExitCode
+from trainmaster.sandboxes import ExecEnded
 
 
 @click.command("exec")

@@ -59,6 +59,17 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def _used(resource: str) -> Callable[[Fields], object]:
+    """A reader of what a project uses of a quota: `3 of 8`, or `3` where there is no limit."""
+
+    def read(fields: Fields) -> object:
+        quota = fields.fields("status").fields("quotas").fields(resource)
+        limit = quota.optional_integer("limit")
+        return f"{quota.integer('used')} of {limit}" if limit is not None else quota.document.get("used", "")
+
+    return read
+
+
 _NAME: Final = {"NAME": _at("metadata", "name")}
 _ANY: Final[Columns] = {**_NAME, "CREATED": _at("metadata", "createdAt")}
 _ACCESS: Final = {"OWNER": _at("metadata", "owner"), "PUBLIC": _at("spec", "access", "public")}
@@ -88,7 +99,14 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
     "Model": _DATA,
     "Image": {**_NAME, "TYPE": _at("spec", "type"), "ADDRESS": _at("spec", "address"), **_ACCESS},
     "CodeSet": {**_NAME, "UPLOAD": _at("spec", "upload"), "DIRECTORY": _at("spec", "directory"), **_ACCESS},
-    "Project": {**_NAME, "USERS": _at("spec", "members", "users"), "GROUPS": _at("spec", "members", "groups")},
+    "Project": {
+        **_NAME,
+        "USERS": _at("spec", "members", "users"),
+        "GROUPS": _at("spec", "members", "groups"),
+        "RUNNING REPLICAS": _used("runningReplicas"),
+        "GPUS": _used("gpus"),
+        "QUEUED JOBS": _used("queuedJobs"),
+    },
     "User": {
         **_NAME,
         "ADMIN": _at("spec", "admin"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainmaster.documents import Job, KeptSandbox
+from trainmaster.documents import Job
 from trainmaster.rendering.moments import date_time
+from trainmaster.sandboxes import KeptSandbox
 
 
 def held(job: Job, kept: Iterable[KeptSandbox]) -> list[str]:

@@ -17,6 +17,7 @@ from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
 from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.quotas import Quota, Use, use_of_seats
 from services.scheduler.domain.terms import Terms
 from shared import catalog
 from shared.ids import gang_id
@@ -32,6 +33,8 @@ class World:
         self._held_by: dict[str, str] = {}
         self._ledger = Ledger()
         self._pools: dict[str, Pool] = {}
+        self._quotas: dict[str, Quota] = {}
+        self._project_of: dict[str, str] = {}
         self._log = structlog.get_logger(service="scheduler")
 
     @property
@@ -51,6 +54,11 @@ class World:
         """Take over the pools of the catalog."""
         self._pools = {pool.name: _pool(pool) for pool in view.all(catalog.Pool)}
 
+    def set_quotas(self, view: catalog.Catalog) -> None:
+        """Take over the quotas of the catalog's projects."""
+        quotas = ((project.name, project.spec.quotas) for project in view.all(catalog.Project))
+        self._quotas = {name: Quota(quota.running_replicas, quota.gpus) for name, quota in quotas if quota is not None}
+
     def take(self, job: Job) -> None:
         """Take over where a job stands now; one that makes no sense is logged and left out."""
         try:
@@ -62,7 +70,7 @@ class World:
         """Forget every job and take these live ones instead."""
         for gang in list(self._ledger.held):
             self._ledger.release(gang)
-        self._terms, self._waiting, self._held_by = {}, {}, {}
+        self._terms, self._waiting, self._held_by, self._project_of = {}, {}, {}, {}
         for job in jobs:
             self.take(job)
 
@@ -78,7 +86,7 @@ class World:
 
     def reserve(self, gang: Gang, seats: tuple[Seat, ...]) -> None:
         """Hold seats that are about to be put on record; `take` of the job afterwards settles the matter."""
-        self._hold(gang.job, gang_id(gang.job, gang.attempt), seats)
+        self._hold(gang.job, gang_id(gang.job, gang.attempt), seats, gang.project)
 
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs that wait for a place, in queue order."""
@@ -88,7 +96,16 @@ class World:
         """What a plan is made from, gangs in queue order; without the gangs of some jobs."""
         left_out = set(but)
         gangs = tuple(gang for gang in self.waiting() if gang.job not in left_out)
-        return Snapshot(gangs, dict(self._ledger.rooms), self._pools)
+        return Snapshot(gangs, dict(self._ledger.rooms), self._pools, self._quotas, self._used())
+
+    def _used(self) -> dict[str, Use]:
+        """What the jobs of each project with a quota hold."""
+        used: dict[str, Use] = {}
+        for job, gang in self._held_by.items():
+            project = self._project_of[job]
+            if project in self._quotas:
+                used[project] = used.get(project, Use()) + use_of_seats(self._ledger.held.get(gang, ()))
+        return used
 
     def _take(self, job: Job) -> None:
         terms = None if job.ended else self.terms(job)
@@ -106,18 +123,20 @@ class World:
         else:
             self._waiting.pop(job.id, None)
         if holds_capacity(job):
-            self._hold(job.id, gang_id(job.id, job.attempt.number), seats_of(job.attempt, terms))
+            self._hold(job.id, gang_id(job.id, job.attempt.number), seats_of(job.attempt, terms), job.project)
         else:
             self._release(job.id)
 
-    def _hold(self, job: str, gang: str, seats: tuple[Seat, ...]) -> None:
+    def _hold(self, job: str, gang: str, seats: tuple[Seat, ...], project: str) -> None:
         if self._held_by.get(job) != gang:
             self._release(job)
             self._held_by[job] = gang
+            self._project_of[job] = project
             self._ledger.hold(gang, seats)
 
     def _release(self, job: str) -> None:
         gang = self._held_by.pop(job, None)
+        self._project_of.pop(job, None)
         if gang is not None:
             self._ledger.release(gang)
 

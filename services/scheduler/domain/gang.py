@@ -59,6 +59,7 @@ class Gang:
     sequence: int
     roles: tuple[RoleAsk, ...]
     excluded: frozenset[str] = frozenset()
+    project: str = ""
 
     @property
     def shape(self) -> tuple[object, ...]:

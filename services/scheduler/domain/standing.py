@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from services.scheduler.domain.explain import Blocker, Verdict, explain
+from services.scheduler.domain.explain import Blocker, Explanation, Verdict, explain
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.quotas import is_beyond_quota, quota_blockers
 from shared.clock import rfc3339
 from shared.jobs import Attempt, Job, JobState
 
@@ -41,13 +42,25 @@ def place_in_queue(gang: Gang, snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _waiting(job: Job, gang: Gang, snapshot: Snapshot, alternatives: Mapping[str, Collection[str]]) -> Standing:
-    answer = explain(gang, snapshot.rooms, snapshot.pools, alternatives)
+    beyond = quota_blockers(gang, snapshot.quotas, snapshot.used)
+    answer = _held_back(beyond) if beyond else explain(gang, snapshot.rooms, snapshot.pools, alternatives)
     position, rivals = place_in_queue(gang, snapshot)
     queue = f"place {position} of {rivals} in the queue"
     summary = f"{queue}: {answer.summary}"
     if answer.verdict is Verdict.NEVER:
         summary = answer.summary
     return Standing(job.id, job.state, summary, position, answer.blockers, answer.suggestions)
+
+
+def _held_back(blockers: tuple[Blocker, ...]) -> Explanation:
+    """What is told of a gang that its project's quota holds back, whatever room there is."""
+    never = is_beyond_quota(blockers)
+    lead = "asks for more than the quota of its project" if never else "is held back by the quota of its project"
+    verdict = Verdict.NEVER if never else Verdict.WAITS
+    suggestion = (
+        "fewer replicas, or a larger quota" if never else "the end of another job of the project, or a larger quota"
+    )
+    return Explanation(verdict, f"{lead}: {blockers[0].detail}", blockers, (suggestion,))
 
 
 def _summary(job: Job) -> str:

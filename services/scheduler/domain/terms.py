@@ -51,6 +51,7 @@ class Terms:
             sequence=job.submitted_sequence,
             roles=self.roles,
             excluded=self.excluded_nodes,
+            project=job.project,
         )
 
     def start_deadline(self, placed_at: datetime) -> datetime:

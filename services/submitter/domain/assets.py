@@ -121,6 +121,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
             yield from _code_source(document, setting)
         case Project():
             yield from _project_name(document)
+            yield from _quotas(document, setting)
             yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
     if isinstance(document, Storage | Dataset | Model | Image | CodeSet):
         yield from missing_members(document.spec.access, "/spec/access", setting.catalog)
@@ -156,6 +157,12 @@ def _project_name(project: Project) -> Iterator[Violation]:
     if project.name == DEFAULT_PROJECT:
         sentence = "every user has jobs in the project 'default'; it needs no document, and has no members"
         yield Violation("/metadata/name", "name-reserved", sentence)
+
+
+def _quotas(project: Project, setting: Setting) -> Iterator[Violation]:
+    before = setting.catalog.get(Project, project.name)
+    if not setting.asker.admin and project.spec.quotas != (before.spec.quotas if before else None):
+        yield Violation("/spec/quotas", "admins-only", "only admins change quotas; leave them as they are")
 
 
 def missing_members(members: Members, pointer: str, catalog: Catalog) -> Iterator[Violation]:

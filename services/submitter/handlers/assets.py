@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.submitter.domain import assets
 from services.submitter.domain.assets import ASSET_KINDS, Setting
 from services.submitter.domain.locations import Locations
 from services.submitter.domain.packing import pack
+from services.submitter.domain.quotas import use_of
 from shared.auth.principal import Principal
 from shared.bus.blobs import Blobs
 from shared.catalog import (
@@ -18,6 +19,7 @@ from shared.catalog import (
     CatalogWriter,
     CodeSet,
     Entry,
+    Project,
     Written,
     asker_of,
     may_change,
@@ -27,6 +29,7 @@ from shared.clock import Clock
 from shared.documents import must_parse
 from shared.documents.fields import shown
 from shared.errors import ForbiddenError, InvalidInputError, NotFoundError, Violation
+from shared.readmodel import JobReadModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class AssetHandlers:
     uploads: Blobs
     locations: Locations
     clock: Clock
+    jobs: JobReadModel
 
     async def get(self, principal: Principal, plural: str, name: str) -> Entry[CatalogDocument]:
         """The asset with this name, if the principal may see it."""
@@ -46,14 +50,14 @@ class AssetHandlers:
         entry = catalog.find(kind, name)
         if entry is None or not assets.is_listed(entry.document, asker_of(principal, catalog)):
             raise NotFoundError(kind.SINGULAR, name)
-        return entry
+        return self._with_use(entry)
 
     async def visible(self, principal: Principal, plural: str) -> list[Entry[CatalogDocument]]:
         """All assets of a kind that the principal may see, by name."""
         kind = kind_of(plural)
         catalog = await self.watch.refresh()
         asker = asker_of(principal, catalog)
-        return [entry for entry in catalog.entries(kind) if assets.is_listed(entry.document, asker)]
+        return [self._with_use(entry) for entry in catalog.entries(kind) if assets.is_listed(entry.document, asker)]
 
     async def put(
         self, principal: Principal, plural: str, name: str, body: object, if_match: int | None
@@ -85,8 +89,18 @@ class AssetHandlers:
             if not may_change(entry.document.owner, asker):
                 sentence = f"the {kind.SINGULAR} {shown(name)} belongs to {entry.document.owner}"
                 raise ForbiddenError(f"{sentence}; only they and admins may delete it")
+            if isinstance(entry.document, Project) and entry.document.spec.quotas is not None and not asker.admin:
+                raise ForbiddenError(f"the project {shown(name)} has quotas; only admins may delete it")
 
         await self.writer.delete(kind, name, check, if_match=if_match)
+
+    def _with_use(self, entry: Entry[CatalogDocument]) -> Entry[CatalogDocument]:
+        """A project tells what its jobs have now."""
+        project = entry.document
+        if not isinstance(project, Project):
+            return entry
+        status = use_of(project.name, self.jobs.live()).document(project)
+        return replace(entry, document=project.model_copy(update={"status": {"quotas": status}}))
 
     async def _keep_code(self, document: CatalogDocument) -> frozenset[str]:
         """Digests that the document speaks of and that are kept; inline code is packed and kept now."""

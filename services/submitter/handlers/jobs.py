@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -19,12 +19,13 @@ from services.submitter.domain.admission import resolve, submitted_event
 from services.submitter.domain.listing import JobFilters, is_visible, only_one, query_of
 from services.submitter.domain.locations import Locations
 from services.submitter.domain.naming import NameTakenError, name_of
+from services.submitter.domain.quotas import check_queue, queue_limit
 from services.submitter.domain.references import World
 from shared.auth.principal import Principal
 from shared.bus import Bus, Claim, ConcurrentWriteError, Transition
 from shared.bus.blobs import Blobs
 from shared.bus.publish import name_subject
-from shared.catalog import CatalogWatch, asker_of
+from shared.catalog import Catalog, CatalogWatch, Project, asker_of
 from shared.clock import Clock
 from shared.documents.fields import shown
 from shared.errors import ConflictError, NotFoundError, UnavailableError
@@ -50,6 +51,7 @@ class JobHandlers:
     uploads: Blobs
     locations: Locations
     clock: Clock
+    in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # so that a queue's limit holds among many at once
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -101,9 +103,18 @@ class JobHandlers:
 
     async def _make(self, principal: Principal, document: object, job_id: str, digest: str) -> Job:
         job = validate_job(document)
+        catalog = await self.catalog.refresh()
+        limit = queue_limit(catalog.get(Project, job.metadata.project))
+        if limit is None:
+            return await self._append(job, principal, job_id, digest, catalog)
+        async with self.in_turn:
+            check_queue(job.metadata.project, limit, self.jobs.live())
+            return await self._append(job, principal, job_id, digest, catalog)
+
+    async def _append(self, job: JobSpec, principal: Principal, job_id: str, digest: str, catalog: Catalog) -> Job:
         for number in range(MAX_TRIES):
             name = name_of(job, job_id, number)
-            event = await self._event(job, principal, job_id, name, digest)
+            event = await self._event(job, principal, job_id, name, digest, catalog)
             try:
                 claim = await self._claim(event, principal, name)
                 sequence = await self.bus.append_batch([claim, Transition(event, 0)])
@@ -123,9 +134,10 @@ class JobHandlers:
         job = await self.bus.load_job(job_id)
         return idempotency.check_repeat(job, digest) if job is not None else None
 
-    async def _event(self, job: JobSpec, principal: Principal, job_id: str, name: str, digest: str) -> Event:
+    async def _event(
+        self, job: JobSpec, principal: Principal, job_id: str, name: str, digest: str, catalog: Catalog
+    ) -> Event:
         """The submission as an event, with everything resolved as it is now."""
-        catalog = await self.catalog.refresh()
         upload = job.spec.code.upload if job.spec.code else None
         kept = frozenset({upload}) if upload is not None and await self.uploads.exists(upload) else frozenset[str]()
         world = World(catalog, asker_of(principal, catalog), self.locations, kept)

@@ -1,15 +1,47 @@
-"""A command run in a replica's sandbox: the platform's stream of events as what it wrote and its end."""
+"""Sandboxes of replicas: what is held of failed ones, and commands run in running ones as the platform streams them."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import ExecEnded, ExecOutput
 from trainmaster.errors import UnexpectedAnswerError, UnreachableError
 from trainmaster.sse import SseEvent, decode, problem_of
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """Something that a command run by `exec` wrote; `stream` is stdout or stderr."""
+
+    stream: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExecEnded:
+    """The end of a command run by `exec`; the code is the one that a shell would give."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSandbox:
+    """What a failed attempt left, held until a time; only admins are told where (`path`, on `machine`)."""
+
+    attempt: int
+    until: datetime | None
+    machine: str
+    path: str
+
+    @classmethod
+    def of(cls, fields: Fields) -> KeptSandbox:
+        """One entry of `/v1/sandboxes/{job}`."""
+        return cls(fields.integer("attempt"), fields.time("until"), fields.text("machine"), fields.text("path"))
 
 
 def exec_pieces(chunks: Iterable[bytes]) -> Iterator[ExecOutput | ExecEnded]:
