@@ -24,6 +24,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
@@ -36,6 +37,7 @@ CAPABILITIES_MAX = 64
 NS_GET_USERNS = 0xB701
 EXIT_NOT_ENTERED, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 125, 126, 127
 OOM_SCORE_OF_COMMAND = "500"
+COMMAND_TRIES, COMMAND_PAUSE_S = 100, 0.02
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -94,13 +96,26 @@ def set_namespace(fd: int) -> None:
 
 def environment_of_command(pid: int) -> dict[bytes, bytes]:
     """What the replica's own command was started with; it is the runner's first child."""
-    with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-        children = file.read().split()
-    if not children:
-        raise ProcessLookupError(3, "the replica has ended")
-    with open(f"/proc/{int(children[0])}/environ", "rb") as file:
-        variables = file.read().split(b"\0")
-    return dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
+    for _ in range(COMMAND_TRIES):
+        command = command_of(pid)
+        if command is not None:
+            variables = content(f"/proc/{command}/environ").split(b"\0")
+            return dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
+        time.sleep(COMMAND_PAUSE_S)
+    raise ProcessLookupError(3, "the replica's command has ended")
+
+
+def command_of(runner: int) -> int | None:
+    """The runner's first child, once it is the command and no copy of the runner any more."""
+    children = content(f"/proc/{runner}/task/{runner}/children").split()
+    child = int(children[0]) if children else None
+    is_copy = child is not None and content(f"/proc/{child}/cmdline") == content(f"/proc/{runner}/cmdline")
+    return None if is_copy else child
+
+
+def content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def join_group(group: str) -> None:
