@@ -53,7 +53,8 @@ class WatchdogService:
         )
         self._hangs = HangDetector(self._watched, self._memory, incidents, clock, self._hears)
         evidence = Evidence(self._scanners, self._memory, clock)
-        self._broker = _attempts_broker(bus, RetryDecisions(bus, clock, registry, evidence))
+        self._decisions = RetryDecisions(bus, clock, registry, evidence)
+        self._broker = _attempts_broker(bus, self._decisions)
         self.reacts = asyncio.Event()
         self.app: FastAPI = create_app(
             service=self.name, title="Trainmaster watchdog", checks=self.checks(), registry=registry
@@ -100,7 +101,8 @@ class WatchdogService:
         self.reacts.set()
         scanning = [scanner.run() for scanner in self._scanners]
         backlogs = [scanner.watch_backlog() for scanner in self._scanners]
-        await run_together(*scanning, *backlogs, self._hangs.run())
+        taking_over = self._decisions.take_over(list(self._jobs.live()))
+        await run_together(*scanning, *backlogs, taking_over, self._hangs.run())
 
     def _hears(self) -> bool:
         """Whether what replicas write reaches this service."""

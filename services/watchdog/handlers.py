@@ -2,10 +2,14 @@
 
 The commit is a compare-and-set on the job's sequence, so a message delivered twice, or a stop request that comes in
 between, changes nothing that it should not: whoever loses reads the job again and judges anew.
+
+A message that was in hand when a watchdog died comes again only after a while; `take_over` decides such jobs at once.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 import structlog
@@ -19,8 +23,8 @@ from services.watchdog.evidence import Evidence
 from shared.bus import Bus, ConcurrentWriteError
 from shared.bus.deadletters import UnhandleableError
 from shared.clock import Clock
-from shared.errors import UnavailableError
-from shared.events import Event, RetryDecided
+from shared.errors import TrainmasterError, UnavailableError
+from shared.events import AttemptEnded, Event, RetryDecided
 from shared.jobs import Job, Recorded
 from shared.telemetry import bounded, current_traceparent
 
@@ -57,6 +61,19 @@ class RetryDecisions:
             self._note(decision)
             return
         raise UnavailableError(f"job {recorded.event.subject} changed {MAX_TRIES} times while it was decided about")
+
+    async def take_over(self, jobs: Iterable[Job]) -> None:
+        """Decide about jobs that wait already: who was to do it may have died, and is given a minute to come back."""
+        await asyncio.gather(*(self._take_over(job) for job in jobs if is_due(job)))
+
+    async def _take_over(self, job: Job) -> None:
+        try:
+            ended = await self._bus.history.last_state(job.id)
+            if ended is not None and isinstance(ended.event.data, AttemptEnded):
+                await self.on_attempt_ended(ended)
+        except TrainmasterError as error:
+            # The event is still with the consumer and comes again.
+            self._log.warning("not_taken_over", job=job.id, reason=error.message)
 
     async def _await_logs(self, job_id: str) -> None:
         job = await self._bus.load_job(job_id)

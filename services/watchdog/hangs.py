@@ -46,7 +46,10 @@ class HangDetector:
         self._hearing = self._hearing.looked(now, hears=self._hears())
         if self._hearing.settled(now):
             for watched in self._watched.with_silence():
-                await self._judge(watched)
+                try:
+                    await self._judge(watched)
+                except Exception:  # noqa: BLE001  # one job that cannot be judged must not keep the others from it
+                    self._log.exception("silence_not_judged", job=watched.job.id)
 
     async def _judge(self, watched: Watched) -> None:
         job = watched.job

@@ -30,6 +30,7 @@ from services.watchdog.domain.telling import incident_of, is_told, part_of
 from services.watchdog.incidents import Incidents
 from services.watchdog.watched import Watched, WatchedJobs
 from shared.bus import Bus, BusUnavailableError
+from shared.bus.deadletters import DeadLetter, bury
 from shared.bus.feed import Feed
 from shared.bus.streams import Reaction
 from shared.clock import Clock
@@ -124,7 +125,13 @@ class PartitionScanner:
     async def _take(self, messages: Sequence[Msg]) -> None:
         batch = _Batch()
         for message in messages:
-            await self._take_message(batch, message)
+            try:
+                await self._take_message(batch, message)
+            except (sqlite3.Error, BusUnavailableError, NatsError, APIError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001  # one chunk that cannot be read must not hold the others up
+                await self._bury(message, error)
+                batch.settled.append(message)
         if batch.scans or batch.outputs:
             self._memory.commit(Changes(batch.scans, tuple(batch.found), batch.outputs))
             self._announce()
@@ -143,6 +150,13 @@ class PartitionScanner:
             batch.settled.append(message)
         else:
             await message.nak(delay=_GAP_PAUSE_S)
+
+    async def _bury(self, message: Msg, error: Exception) -> None:
+        self._log.exception("chunk_not_read", subject=message.subject)
+        sequence = message.metadata.sequence.stream
+        reason, stream = type(error).__name__, self._reaction.stream
+        letter = DeadLetter("watchdog", reason, str(error), stream, sequence, message.subject, message.data)
+        await bury(self._bus.js, letter)
 
     async def _read(self, batch: _Batch, message: Msg, chunk: Chunk, watched: Watched) -> bool:
         """Read on with the chunk; false where bytes before it are missing."""

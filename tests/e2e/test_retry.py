@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from datetime import datetime
 from typing import Any
 
@@ -181,6 +183,27 @@ def test_a_progress_bar_without_line_ends_is_output(platform: Platform) -> None:
     state, attempts = ended(platform, job)
     assert (state, len(attempts)) == ("Succeeded", 1)
     assert [each for each in attempts[0]["incidents"] if each["rule"] == "hang"] == []
+
+
+@pytest.mark.chaos
+def test_a_platform_killed_while_a_job_is_in_deciding_decides_with_the_whole_log(own_platform: Platform) -> None:
+    platform = own_platform
+    command = (
+        "until [ -e /mnt/data/go ]; do sleep 0.1; done; "
+        "test $TM_ATTEMPT = 2 || { echo RuntimeError: Gloo connectFullMesh failed with x; exit 1; }"
+    )
+    job = submit(platform, "deciding", command, policy("Advanced"))
+    platform.await_state(job, "Running")
+    agent = platform.child("agent")
+    assert agent is not None
+    os.kill(agent, signal.SIGSTOP)
+    (platform.scratch / "go").touch()
+    platform.await_state(job, "Deciding")
+    platform.kill()
+    platform.up()
+    state, attempts = ended(platform, job, 40)
+    assert (state, len(attempts)) == ("Succeeded", 2)
+    assert attempts[0]["decision"]["rule"] == "preset/gloo-connect"
 
 
 @pytest.mark.chaos

@@ -98,6 +98,16 @@ async def test_an_attempt_that_ended_while_the_watchdog_was_away_is_decided_when
             await decided(bus, job)
 
 
+async def test_a_job_whose_decision_was_in_hand_when_a_watchdog_died_is_decided_at_once(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    job = await append_failed_attempt(bus)
+    dying = await bus.js.pull_subscribe_bind(WATCHDOG_ATTEMPTS.durable, stream=WATCHDOG_ATTEMPTS.stream)
+    assert len(await dying.fetch(1)) == 1
+    async with running(await bootstrap(settings(nats_server, tmp_path))):
+        await decided(bus, job)
+
+
 async def test_two_watchdogs_decide_each_attempt_once(
     bus: Bus, nats_server: NatsServer, watchdog: WatchdogService, tmp_path: Path
 ) -> None:
