@@ -51,7 +51,7 @@ class WatchdogService:
             PartitionScanner(bus, watchdog_partition(number), self._watched, self._memory, incidents, clock)
             for number in range(LOG_PARTITIONS)
         )
-        self._hangs = HangDetector(self._watched, self._memory, incidents, clock, self._hears)
+        self._hangs = HangDetector(self._watched, self._memory, incidents, clock, self._scanners, self._hears)
         evidence = Evidence(self._scanners, self._memory, clock)
         self._decisions = RetryDecisions(bus, clock, registry, evidence)
         self._broker = _attempts_broker(bus, self._decisions)

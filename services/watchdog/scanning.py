@@ -38,6 +38,7 @@ from shared.events import ReplicaRef as EventReplica
 from shared.logs_wire import Chunk, MalformedChunkError, ReplicaRef, decode_chunk
 
 GAP_TRIES: Final = 25
+NEARLY_FULL: Final = 0.95
 _GAP_PAUSE_S: Final = 0.5
 _TROUBLE_PAUSE_S: Final = 1.0
 _LOOK_S: Final = 0.25
@@ -74,6 +75,7 @@ class PartitionScanner:
         self._clock = clock
         self._log = structlog.get_logger(service="watchdog", consumer=reaction.durable)
         self._waiting: list[asyncio.Future[None]] = []
+        self._read_until: datetime | None = None
         self.caught_up = False
         """Whether all that waited when reading began has been read."""
 
@@ -110,6 +112,23 @@ class PartitionScanner:
                 return
             await self._clock.sleep(_LOOK_S)
 
+    async def has_heard_until(self, at: datetime) -> bool:
+        """Whether everything that replicas wrote up to this time has been read.
+
+        It has where something later was read, or nothing waits; and not where the stream is nearly full, since it then
+        refuses what agents would ship.
+        """
+        try:
+            stream = await self._bus.js.stream_info(self._reaction.stream)
+            info = await self._bus.js.consumer_info(self._reaction.stream, self._reaction.durable)
+        except (NatsError, APIError, OSError):
+            return False
+        limit = stream.config.max_bytes or 0
+        if limit > 0 and stream.state.bytes > limit * NEARLY_FULL:
+            return False
+        nothing_waits = not info.num_pending and not info.num_ack_pending
+        return nothing_waits or (self._read_until is not None and self._read_until >= at)
+
     def next_change(self) -> asyncio.Future[None]:
         """Done when something more has been read."""
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -137,6 +156,7 @@ class PartitionScanner:
             self._announce()
         for message in batch.settled:
             await message.ack()
+            self._read_until = max(self._read_until or message.metadata.timestamp, message.metadata.timestamp)
 
     async def _take_message(self, batch: _Batch, message: Msg) -> None:
         try:

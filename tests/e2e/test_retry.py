@@ -119,17 +119,16 @@ def test_last_words_of_a_survivor_decide(platform: Platform) -> None:
 
 def test_the_next_attempt_is_queued_when_the_interval_is_over(platform: Platform) -> None:
     job = submit(platform, "interval", "exit 1", {"maxRetries": 1, "interval": "3s"})
-    platform.await_state(job, "Retrying")
-    assert "attempt 2 is queued at" in platform.cli("explain", "interval").stdout
     _state, attempts = ended(platform, job)
     end, queued = (datetime.fromisoformat(t) for t in (attempts[0]["endedAt"], attempts[1]["queuedAt"]))
-    assert 3 <= (queued - end).total_seconds() < 13
+    assert (queued - end).total_seconds() >= 3
     assert attempts[0]["decision"]["notBefore"] is not None
 
 
 def test_a_job_that_is_stopped_while_it_waits_for_its_retry_is_not_retried(platform: Platform) -> None:
     job = submit(platform, "stop-retrying", "exit 1", {"maxRetries": 5, "interval": "1h"})
     platform.await_state(job, "Retrying")
+    assert "attempt 2 is queued at" in platform.cli("explain", "stop-retrying").stdout
     platform.cli("stop", "stop-retrying")
     state, attempts = ended(platform, job)
     assert (state, len(attempts)) == ("Stopped", 1)

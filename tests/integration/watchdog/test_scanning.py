@@ -6,16 +6,19 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from services.watchdog.bootstrap import WatchdogService, bootstrap
+from services.watchdog.scanning import PartitionScanner
 from services.watchdog.settings import WatchdogSettings
 from shared.bus import Bus
 from shared.bus.streams import watchdog_partition
 from shared.clock import ManualClock
 from shared.logs_wire import partition_of
+from tests.support.jobs import START
 from tests.support.nats import NatsServer
 from tests.support.services import eventually, running
 from tests.support.watchdog import ADVANCED, TestJob
@@ -234,6 +237,26 @@ async def test_silence_of_every_replica_is_told_and_then_a_hang(bus: Bus, watchd
         assert [(each.rule, each.action) for each in await tells.incidents(2)][1] == ("hang", "none")
 
 
+async def test_silence_is_not_believed_while_chunks_wait_to_be_read(
+    bus: Bus, watchdog: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scanner that does not run stands for one that lags behind."""
+    async with watchdog() as service:
+        job = await TestJob(bus).run(**HANG)
+        scanner = service._scanners[partition_of(job.id)]
+        await all_read(bus, job)
+        now = _now()
+        assert await scanner.has_heard_until(now)
+    await job.write(b"not read yet\n")
+    assert scanner._read_until is None or scanner._read_until < now
+    late = PartitionScanner(bus, scanner._reaction, service._watched, service._memory, None, service._hangs._clock)
+    assert not await late.has_heard_until(now)
+    late._read_until = _now()
+    assert await late.has_heard_until(now)
+    monkeypatch.setattr("services.watchdog.scanning.NEARLY_FULL", 0.0)
+    assert not await late.has_heard_until(now)
+
+
 async def test_a_restart_of_the_watchdog_neither_begins_the_count_anew_nor_ends_it_early(
     bus: Bus, watchdog: Start
 ) -> None:
@@ -257,13 +280,9 @@ async def test_a_restart_of_the_watchdog_neither_begins_the_count_anew_nor_ends_
         assert [each.rule for each in await job.incidents()][-1] == "hang"
 
 
-def _now():
-    from datetime import UTC, datetime
-
+def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _start():
-    from tests.support.jobs import START
-
+def _start() -> datetime:
     return START
