@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,7 +106,7 @@ class Home:
             self._check_room()
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
-                write_private(self.secrets, _new_secrets().model_dump_json())
+                write_private(self.secrets, _new_secrets().model_dump_json(), replace=False)
             made = Secrets.model_validate_json(self.secrets.read_bytes())
             self._lay(made)
         except OSError as error:
@@ -176,15 +176,23 @@ class Home:
         partial.replace(self.state)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    partial = path.with_name(path.name + ".part")
+def write_private(path: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file that only its owner may read, whole or not at all; without `replace` one that is there stays.
+
+    Others may be writing the same file, where `up` is called twice at once.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    if replace:
+        partial.replace(path)
+        return
+    with suppress(FileExistsError):
+        path.hardlink_to(partial)
+    partial.unlink()
 
 
 def _new_secrets() -> Secrets:
