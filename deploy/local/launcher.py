@@ -142,7 +142,7 @@ class _Platform:
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
-            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog"))),
+            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog") | {"home": root})),
             bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
             bootstrap_logs(LogsSettings.model_validate(self._common("logs") | {"home": root})),
         )

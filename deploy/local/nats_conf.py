@@ -19,15 +19,19 @@ from shared.bus.streams import (
     DIAGNOSER_REQUESTS,
     JOBS,
     LEASE_BUCKET,
+    LOG_PARTITIONS,
     LOGS_DELETIONS,
     NODES,
     REVOCATION_BUCKET,
     WATCHDOG_ATTEMPTS,
     Reaction,
+    logs_partition,
+    watchdog_partition,
 )
 from shared.events import PAYLOADS
 
 _MAX_PAYLOAD: Final = "1MB"
+_CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partition}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ def _reacts(stream: str, durable: str) -> tuple[str, ...]:
 
 def _reaction(reaction: Reaction) -> tuple[str, ...]:
     return _reacts(reaction.stream, reaction.durable)
+
+
+def _reacts_to_logs(service: str) -> tuple[str, ...]:
+    """The service's consumers of all partitions of the log transit, and nobody else's."""
+    partitions = _CONSUMERS_OF_LOGS[service]
+    return tuple(subject for number in range(LOG_PARTITIONS) for subject in _reaction(partitions(number)))
 
 
 def _authored(service: str) -> tuple[str, ...]:
@@ -112,13 +122,22 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "watchdog": Rights((*_EVERYBODY, *_authored("watchdog"), *_reaction(WATCHDOG_ATTEMPTS), "tm.dlq.watchdog.>")),
+    "watchdog": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("watchdog"),
+            *_reaction(WATCHDOG_ATTEMPTS),
+            *_reacts_to_logs("watchdog"),
+            "$JS.API.STREAM.INFO.LOGS",
+            "tm.dlq.watchdog.>",
+        )
+    ),
     "diagnoser": Rights((*_EVERYBODY, *_authored("diagnoser"), *_reaction(DIAGNOSER_REQUESTS), "tm.dlq.diagnoser.>")),
     "logs": Rights(
         (
             *_EVERYBODY,
             *_catalog(),
-            *_reacts("LOGS", "*"),
+            *_reacts_to_logs("logs"),
             "$JS.API.STREAM.INFO.LOGS",
             *_reaction(LOGS_DELETIONS),
             "tm.kept.>",

@@ -76,11 +76,17 @@ def logs_partition(partition: int) -> Reaction:
     return Reaction(LOGS, f"logs-{partition}", f"tm.log.{partition}.>", max_ack_pending=1024)
 
 
+def watchdog_partition(partition: int) -> Reaction:
+    """The watchdog's consumer of the same partition; what was in hand when it died comes again soon."""
+    return Reaction(LOGS, f"watchdog-{partition}", f"tm.log.{partition}.>", ack_wait_s=5.0, max_ack_pending=1024)
+
+
 REACTIONS: Final = (
     WATCHDOG_ATTEMPTS,
     DIAGNOSER_REQUESTS,
     LOGS_DELETIONS,
     *(logs_partition(partition) for partition in range(LOG_PARTITIONS)),
+    *(watchdog_partition(partition) for partition in range(LOG_PARTITIONS)),
 )
 
 

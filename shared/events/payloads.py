@@ -126,7 +126,7 @@ class AttemptEnded(Payload):
 
 
 class RetryDecided(Payload):
-    """Whether there will be another attempt, and why."""
+    """Whether there will be another attempt, and why: the rule that decided, and the replica and line that it saw."""
 
     TYPE = "trainmaster.retry.decided.v1"
     SUFFIX = "retry.decided"
@@ -138,6 +138,7 @@ class RetryDecided(Payload):
     rule: str | None = None
     root_cause: Sentence | None = None
     replica: ReplicaRef | None = None
+    line: str | None = None
     others: tuple[str, ...] = ()
     budget_left: int = 0
     not_before: Time | None = None
@@ -224,7 +225,10 @@ class DiagnosisFinished(Payload):
 
 
 class IncidentRaised(Payload):
-    """A rule matched: the line, what stood before it, and what is done about it."""
+    """A rule matched: the line, what stood before it, and what is done about it.
+
+    A silence has no replica, and a sentence for its line; `at` is when it was noticed.
+    """
 
     TYPE = "trainmaster.incident.raised.v1"
     SUFFIX = "incident.raised"
@@ -236,6 +240,7 @@ class IncidentRaised(Payload):
     before: tuple[str, ...] = ()
     replica: ReplicaRef | None = None
     action: Literal["none", "stop"] = "none"
+    at: Time | None = None
 
 
 class NameClaimed(Payload):

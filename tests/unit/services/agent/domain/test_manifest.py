@@ -37,18 +37,10 @@ def test_the_trusted_part_of_the_tensorboard_directory_may_be_named():
     assert parse_manifest(json.dumps(given)).tensorboard == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "{}",
-        json.dumps(GIVEN | {"attempt": "x"}),
-        json.dumps(GIVEN | {"started_at": "yesterday"}),
-        json.dumps(GIVEN | {"tensorboard": "/a", "tensorboard_root": "/b"}),
-    ],
-)
+WRONG = ({"attempt": "x"}, {"started_at": "yesterday"}, {"tensorboard": "/a", "tensorboard_root": "/b"})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", *(json.dumps(GIVEN | wrong) for wrong in WRONG)])
 def test_what_is_no_manifest_is_refused(text: str):
     with pytest.raises(ManifestError, match=r"ship\.json cannot be read"):
         parse_manifest(text)

@@ -16,7 +16,7 @@ from typing import Final
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from shared.bus import Bus
+from shared.bus.bus import Bus
 from shared.bus.streams import Reaction
 
 BATCH_MESSAGES: Final = 64
