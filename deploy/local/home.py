@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
 
-NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
+NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
 _PASSWORD_BYTES: Final = 24
 
 
@@ -94,6 +94,11 @@ class Home:
         return self.root / "config" / "signing-key.pem"
 
     @property
+    def billing_access(self) -> Path:
+        """What a billing subscriber connects with."""
+        return self.root / "config" / "billing.json"
+
+    @property
     def admin_password(self) -> Path:
         return self.root / "admin-password"
 
@@ -104,12 +109,20 @@ class Home:
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
                 write_private(self.secrets, _new_secrets().model_dump_json())
-            made = Secrets.model_validate_json(self.secrets.read_bytes())
+            made = self._completed(Secrets.model_validate_json(self.secrets.read_bytes()))
             self._lay(made)
         except OSError as error:
             raise HomeError(f"{self.root} cannot be used: {error.strerror}; choose another with --home") from error
         except ValidationError as error:
             raise HomeError(f"{self.secrets} is damaged; restore it, or remove it to make new secrets") from error
+        return made
+
+    def _completed(self, made: Secrets) -> Secrets:
+        """The secrets with passwords for users that an earlier version did not have."""
+        missing = [user for user in NATS_USERS if user not in made.nats_passwords]
+        if missing:
+            made = made.model_copy(update={"nats_passwords": {**made.nats_passwords, **_new_passwords(missing)}})
+            write_private(self.secrets, made.model_dump_json())
         return made
 
     def _lay(self, made: Secrets) -> None:
@@ -175,9 +188,13 @@ def write_private(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def _new_passwords(users: Iterable[str]) -> dict[str, str]:
+    return {user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in users}
+
+
 def _new_secrets() -> Secrets:
     return Secrets(
-        nats_passwords={user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in NATS_USERS},
+        nats_passwords=_new_passwords(NATS_USERS),
         signing_key=SigningKey.generate().pem(),
         admin_password=secrets.token_urlsafe(12),
     )

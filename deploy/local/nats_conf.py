@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.bus.streams import (
+    BILLING,
     CATALOG_BUCKET,
     CODE_BUCKET,
     CREDENTIALS_BUCKET,
@@ -22,6 +23,8 @@ from shared.bus.streams import (
     LOGS_DELETIONS,
     NODES,
     REVOCATION_BUCKET,
+    SCHEDULER_USAGE,
+    USAGE,
     WATCHDOG_ATTEMPTS,
     Reaction,
 )
@@ -102,6 +105,9 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_authored("scheduler"),
             "tm.epoch.>",
             "tm.node.>",
+            "tm.usage.*",
+            *_reads(USAGE),
+            *_reaction(SCHEDULER_USAGE),
             "tm.dlq.scheduler.>",
             *_catalog("cluster", "pool", "instance-type"),
             *_reads(f"KV_{LEASE_BUCKET}"),
@@ -127,6 +133,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
+    # A billing subscriber reads the stream of usage through the consumer that is made for it, and does nothing else.
+    "billing": Rights(_reaction(BILLING)),
 }
 
 

@@ -20,6 +20,8 @@ _STREAM_SETTINGS: Final = (
     "subjects",
     "storage",
     "max_age",
+    "deny_delete",
+    "deny_purge",
     "max_bytes",
     "max_msgs_per_subject",
     "discard",
