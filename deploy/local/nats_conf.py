@@ -55,6 +55,15 @@ def _reads(stream: str) -> tuple[str, ...]:
     )
 
 
+def _looks_up(stream: str) -> tuple[str, ...]:
+    """Reading single messages, which needs no consumer."""
+    return (
+        f"$JS.API.STREAM.INFO.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}.>",
+    )
+
+
 def _reacts(stream: str, durable: str) -> tuple[str, ...]:
     return (
         f"$JS.API.CONSUMER.INFO.{stream}.{durable}",
@@ -133,8 +142,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
-    # A billing subscriber reads the stream of usage through the consumer that is made for it, and does nothing else.
-    "billing": Rights(_reaction(BILLING)),
+    # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
+    "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }
 
 

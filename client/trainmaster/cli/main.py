@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
     "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard."),
     "stop": Entry(_JOBS, "End a job."),
+    "usage": Entry(_ALL, "Show what jobs used and cost, or verify it against their events."),
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
     "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
     "login": Entry(_HERE, "Log in to a platform and remember the token."),
