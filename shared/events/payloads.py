@@ -14,6 +14,7 @@ from shared.events.facts import (
     ReplicaRef,
     Resolved,
     RolePlacement,
+    Sentence,
     Time,
     UsagePhase,
 )
@@ -108,7 +109,7 @@ class StopRequested(Payload):
     AUTHOR = "submitter"
 
     by: str
-    reason: str = ""
+    reason: Sentence = ""
 
 
 class AttemptEnded(Payload):
@@ -120,7 +121,7 @@ class AttemptEnded(Payload):
     AUTHOR = "scheduler"
 
     reason: EndReason
-    message: str = ""
+    message: Sentence = ""
     first_failure: ReplicaRef | None = None
     exit: ReplicaExit | None = None
 
@@ -134,9 +135,9 @@ class RetryDecided(Payload):
     AUTHOR = "watchdog"
 
     retry: bool
-    reason: str
+    reason: Sentence
     rule: str | None = None
-    root_cause: str | None = None
+    root_cause: Sentence | None = None
     replica: ReplicaRef | None = None
     others: tuple[str, ...] = ()
     budget_left: int = 0
@@ -151,7 +152,7 @@ class Succeeded(Payload):
     KIND = "state"
     AUTHOR = "scheduler"
 
-    message: str = ""
+    message: Sentence = ""
 
 
 class Failed(Payload):
@@ -163,7 +164,7 @@ class Failed(Payload):
     AUTHOR = "scheduler"
 
     reason: str
-    message: str = ""
+    message: Sentence = ""
 
 
 class Stopped(Payload):
@@ -174,7 +175,7 @@ class Stopped(Payload):
     KIND = "state"
     AUTHOR = "scheduler"
 
-    message: str = ""
+    message: Sentence = ""
 
 
 class Deleted(Payload):
@@ -220,7 +221,7 @@ class DiagnosisFinished(Payload):
 
     passed: bool
     bad_nodes: tuple[str, ...] = ()
-    message: str = ""
+    message: Sentence = ""
 
 
 class IncidentRaised(Payload):
