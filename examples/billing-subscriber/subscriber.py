@@ -1,7 +1,7 @@
 """A billing subscriber: copies every usage event of a Trainmaster platform into a SQLite file, each exactly once.
 
-It needs nothing but Python and nats-py, and a NATS user that may read the stream USAGE and nothing else; `trainmaster up`
-writes address and password of that user to `config/billing.json` in its home. docs/billing.md explains the events.
+It needs nothing but Python and nats-py, and a NATS user that may read the stream USAGE and nothing else; `trainmaster
+up` writes address and password of that user to `config/billing.json` in its home. docs/billing.md explains the events.
 
 An event is acknowledged after it is committed, so a crash at any point makes NATS deliver it again; the row is then
 written over by the same content, because its key (source, id) is the same. Corrections are rows of their own with
@@ -21,6 +21,7 @@ import json
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -130,19 +131,23 @@ async def replay(client: Client, access: dict, ledger: Ledger) -> None:
             continue
 
 
-async def work(access_file: Path, ledger: Ledger, *, once: bool, replaying: bool) -> None:
-    """Do it, and while it is to go on, connect again whenever the platform was away."""
+async def work(access: dict, ledger: Ledger, *, once: bool, replaying: bool) -> None:
+    """Work over one connection."""
+    async with connected(access) as client:
+        if replaying:
+            await replay(client, access, ledger)
+        else:
+            await take_new(client, access, ledger, once=once)
+
+
+def follow(access_file: Path, ledger: Ledger) -> None:
+    """Take what comes, for ever; connect again whenever the platform was away."""
     while True:
         try:
-            access = json.loads(access_file.read_text())
-            async with connected(access) as client:
-                await (replay(client, access, ledger) if replaying else take_new(client, access, ledger, once=once))
-            return
+            asyncio.run(work(json.loads(access_file.read_text()), ledger, once=False, replaying=False))
         except (NatsError, APIError, OSError) as error:
-            if once or replaying:
-                raise
             print(f"waiting for the platform: {error or type(error).__name__}", file=sys.stderr)
-            await asyncio.sleep(PAUSE_S)
+            time.sleep(PAUSE_S)
 
 
 def default_access() -> Path:
@@ -152,7 +157,7 @@ def default_access() -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--access", type=Path, default=default_access(), help="default: config/billing.json in the home")
+    parser.add_argument("--access", type=Path, default=default_access(), help="config/billing.json of the home")
     parser.add_argument("--database", type=Path, default=Path("billing.sqlite"))
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--once", action="store_true")
@@ -163,9 +168,12 @@ def main() -> None:
     try:
         if given.report:
             for month, project, replica_ms, amount_micros in ledger.report():
-                print(f"{month}  {project}  {replica_ms / 3_600_000:.3f} replica hours  {amount_micros / 1_000_000:.6f}")
+                hours, amount = replica_ms / 3_600_000, amount_micros / 1_000_000
+                print(f"{month}  {project}  {hours:.3f} replica hours  {amount:.6f}")
+        elif given.once or given.replay:
+            asyncio.run(work(json.loads(given.access.read_text()), ledger, once=given.once, replaying=given.replay))
         else:
-            asyncio.run(work(given.access, ledger, once=given.once, replaying=given.replay))
+            follow(given.access, ledger)
     except (NatsError, APIError, OSError) as error:
         sys.exit(f"no usage from {given.access}: {error or type(error).__name__}")
     except KeyboardInterrupt:
