@@ -2,7 +2,7 @@
 
 Subcommands are loaded when they are used, for their libraries take longer to load than `--help` may take to print. So
 the table holds what `--help` needs. Commands that other distributions offer are entry points of the group
-`trainmaster.commands`; `up` and `down` come with the platform's.
+`trainmaster.commands`; `up`, `down` and `doctor` come with the platform's.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, Entry]] = {
 PLUGINS: Final[dict[str, Entry]] = {
     "up": Entry(_HERE, "Start the whole platform on this machine."),
     "down": Entry(_HERE, "Stop the platform on this machine."),
+    "doctor": Entry(_HERE, "Say what this machine can and cannot do, and how to mend it."),
 }
 
 
