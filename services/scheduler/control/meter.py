@@ -28,6 +28,7 @@ from shared.readmodel import JobReadModel
 
 MAX_TRIES: Final = 10
 TROUBLE_PAUSE_S: Final = 5.0
+BOOK_PATIENCE_S: Final = 30.0
 
 
 def usage_subject(project: str) -> str:
@@ -87,7 +88,7 @@ class Meter:
     async def _publish(self, job_id: str, number: int, project: str) -> None:
         subject = usage_subject(project)
         last = await self._bus.history.last_sequence(subject, stream=USAGE)
-        await self._book.reached(last)
+        await self._read_up_to(last)
         # Only now, so that whoever knew less of the job and wrote in the meantime makes our write fail.
         job = await self._bus.load_job(job_id)
         attempt = _attempt(job, number)
@@ -97,7 +98,14 @@ class Meter:
         for item in due(job, attempt, self._book.booked(job_id, number), now):
             last = await self._bus.meter(item.event(job, number, now), subject=subject, expected=last)
             self._log.info("usage_recorded", job=job_id, attempt=number, usage=item.id)
-        await self._book.reached(last)
+        await self._read_up_to(last)
+
+    async def _read_up_to(self, sequence: int) -> None:
+        try:
+            async with asyncio.timeout(BOOK_PATIENCE_S):
+                await self._book.reached(sequence)
+        except TimeoutError:
+            raise UnavailableError(f"the usage book does not get to sequence {sequence} of {USAGE}") from None
 
 
 def _attempt(job: Job | None, number: int) -> Attempt | None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import httpx
 
@@ -153,3 +158,38 @@ async def test_an_attempt_that_ended_while_no_scheduler_was_there_is_metered_by_
         await rig.until(job, JobState.SUCCEEDED)
         bill = await billed(users["ada"], job)
     assert bill["total"]["amountMicros"] > 0
+
+
+async def killed_after(rig: Rig, seconds: float) -> None:
+    """A scheduler in a process of its own, killed with -9."""
+    settings = rig.settings()
+    environment = {
+        **os.environ,
+        "TRAINMASTER_NATS_URL": settings.nats_url,
+        "TRAINMASTER_HOME": str(settings.home),
+        "TRAINMASTER_JWKS_FILE": str(settings.jwks_file),
+        "TRAINMASTER_MACHINE": settings.machine,
+    }
+    with closing((rig.home / "scheduler.log").open("ab")) as log:
+        command = [sys.executable, "-m", "services.scheduler"]
+        scheduler = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        await asyncio.sleep(seconds)
+        scheduler.kill()
+        scheduler.wait()
+
+
+async def test_a_scheduler_killed_again_and_again_bills_every_attempt_once(rig: Rig):
+    chance = random.Random(9)  # noqa: S311  # when to kill is no secret
+    jobs = [await rig.submit(f"sleep 0.{n}", name=f"j{n}", replicas=1 + n % 2, resolved=PRICED) for n in range(8)]
+    for _ in range(5):
+        await killed_after(rig, chance.uniform(1.2, 2.2))
+    async with api(rig) as users:
+        for job in jobs:
+            await rig.until(job, JobState.SUCCEEDED, limit_s=40)
+            await billed(users["ada"], job)
+        verified = (await users["root"].get("/v1/usage/verification")).json()["items"]
+    assert len(verified) == len(jobs)
+    assert {one["verdict"] for each in verified for one in each["comparisons"]} == {"same"}
+    messages = await rig.bus.history.messages(USAGE, "tm.usage.*")
+    ids = [ev.decode(message.data).id for message in messages]
+    assert len(ids) == len(set(ids)) >= len(jobs)
