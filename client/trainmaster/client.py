@@ -293,8 +293,10 @@ def name_of(document: Mapping[str, Any]) -> str:
     """The name in a document's metadata; raises InputError where there is none."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not name:
+    if name is None or name == "":
         raise InputError("metadata.name is missing; every document needs a name, as in `metadata: {name: mnist}`")
+    if not isinstance(name, str):
+        raise InputError('metadata.name is no text; put it in quotes, as in `metadata: {name: "12"}`')
     return name
 
 

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from shared.errors import TrainmasterError
 
 NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
 _PASSWORD_BYTES: Final = 24
+MIN_FREE_BYTES: Final = 32 << 20
 
 
 class HomeError(TrainmasterError):
@@ -106,6 +108,7 @@ class Home:
         """Make the directory and its secrets where they are missing; raises HomeError."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_room()
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
                 write_private(self.secrets, _new_secrets().model_dump_json())
@@ -124,6 +127,15 @@ class Home:
             made = made.model_copy(update={"nats_passwords": {**made.nats_passwords, **_new_passwords(missing)}})
             write_private(self.secrets, made.model_dump_json())
         return made
+
+    def _check_room(self) -> None:
+        """Where nothing can be written, not even the reason could be told later."""
+        free_bytes = shutil.disk_usage(self.root).free
+        if free_bytes < MIN_FREE_BYTES:
+            raise HomeError(
+                f"the disk of {self.root} has {free_bytes >> 20} MiB free, and the platform needs at least "
+                f"{MIN_FREE_BYTES >> 20} MiB; free some, or choose another place with --home"
+            )
 
     def _lay(self, made: Secrets) -> None:
         write_private(self.signing_key, made.signing_key)

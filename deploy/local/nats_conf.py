@@ -155,7 +155,7 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "server_name: trainmaster",
         f"max_payload: {_MAX_PAYLOAD}",
         "write_deadline: 10s",
-        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB }}",
+        f"jetstream {{ {_jetstream(store)} }}",
         "authorization {",
         "  users = [",
         *users,
@@ -163,6 +163,16 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _jetstream(store: Path) -> str:
+    """Settings of the store.
+
+    The server counts what its streams may hold at most against `max_file`, by default three quarters of the disk that
+    is free as it starts. A small or filled disk would then keep the platform from starting, with all its jobs; what is
+    really written shall decide.
+    """
+    return f"store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
 
 
 def _user(user: str, password: str, rights: Rights) -> str:

@@ -19,6 +19,7 @@ from shared.bus.streams import REACTIONS, bucket_configs, object_store_configs, 
 _STREAM_SETTINGS: Final = (
     "subjects",
     "storage",
+    "retention",
     "max_age",
     "deny_delete",
     "deny_purge",

@@ -36,10 +36,19 @@ TIME_TO_LIVE: Final = "Nats-TTL"
 
 _WRONG_SEQUENCE: Final = 10071
 _DUPLICATE_IN_BATCH: Final = 10201
+_INCOMPLETE_BATCH: Final = 10176
+_STORE_FAILED: Final = 10077
 _ATTEMPT_TIMEOUT_S: Final = 3.0
 _MAX_PAUSE_S: Final = 1.0
 _FENCE_LIFE: Final = "1s"
+
+
+class _NotStoredError(Exception):
+    """The server could not keep a message, as on a full disk; later it may."""
+
+
 _TRANSIENT: Final = (
+    _NotStoredError,
     NatsTimeoutError,
     NoRespondersError,
     ConnectionClosedError,
@@ -179,7 +188,10 @@ class Publisher:
         reply = await self._client.request(
             message.subject, message.body, timeout=_ATTEMPT_TIMEOUT_S, headers=message.headers
         )
-        return _answer(reply.data)
+        answer = _answer(reply.data)
+        if answer.error_code in (_STORE_FAILED, _INCOMPLETE_BATCH):
+            raise _NotStoredError(answer.error)
+        return answer
 
     async def _batch(self, messages: Sequence[_Message]) -> _Answer:
         batch = uuid.uuid4().hex

@@ -1,8 +1,9 @@
 """Which streams, consumers and buckets there are, as data; `provision` makes them so.
 
 Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; `USAGE` is
-what bills are made of, so nobody can take a message out of it; `LOGS` is transit: bounded, refuses new messages when
-full (the agent then waits, its files are the buffer) and is written without a sync a message.
+what bills are made of, so nobody can take a message out of it; `LOGS` is transit: bounded, holds a message until its
+consumers have it and an hour at most, refuses new messages when full (the agent then waits, its files are the buffer)
+and is written without a sync a message.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from nats.js.api import (
     KeyValueConfig,
     ObjectStoreConfig,
     PersistMode,
+    RetentionPolicy,
     StorageType,
     StoreCompression,
     StreamConfig,
@@ -136,6 +138,7 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             subjects=["tm.log.>"],
             storage=StorageType.FILE,
             persist_mode=PersistMode.ASYNC,
+            retention=RetentionPolicy.INTEREST,
             max_age=3600,
             max_bytes=2 * GIB,
             discard=DiscardPolicy.NEW,

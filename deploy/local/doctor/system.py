@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from deploy.local.doctor.finding import Finding, fail, ok, warn
-from deploy.local.home import Home, RunningPlatform
+from deploy.local.home import MIN_FREE_BYTES, Home, RunningPlatform
 from shared.units import GIB, format_bytes
 
-DISK_FAIL_BYTES: Final = GIB
 DISK_WARN_BYTES: Final = 10 * GIB
 INODES_MIN: Final = 100_000
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"})
@@ -52,7 +51,7 @@ def disk(place: Home, free_bytes: int | None = None, inodes: int | None = None) 
     inodes = state.f_favail if inodes is None else inodes
     told = f"{format_bytes(free_bytes)} free at {existing}"
     mend = "make room, or use another disk: trainmaster up --home DIR"
-    if free_bytes < DISK_FAIL_BYTES:
+    if free_bytes < MIN_FREE_BYTES:
         return fail("disk", f"{told}: too little to run", mend)
     if free_bytes < DISK_WARN_BYTES:
         return warn("disk", f"{told}: logs may fill it", mend)

@@ -54,7 +54,7 @@ class TestHome:
 @pytest.mark.parametrize(
     ("free_bytes", "inodes", "verdict"),
     [
-        (GIB // 2, 10**6, Verdict.FAIL),
+        (GIB // 64, 10**6, Verdict.FAIL),
         (5 * GIB, 10**6, Verdict.WARN),
         (50 * GIB, 10, Verdict.WARN),
         (50 * GIB, 10**6, Verdict.OK),
