@@ -8,12 +8,13 @@ user and the key that signs tokens.
 from __future__ import annotations
 
 import fcntl
+import hmac
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -111,21 +112,13 @@ class Home:
             self._check_room()
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
-                write_private(self.secrets, _new_secrets().model_dump_json())
-            made = self._completed(Secrets.model_validate_json(self.secrets.read_bytes()))
+                write_private(self.secrets, _new_secrets().model_dump_json(), replace=False)
+            made = _completed(Secrets.model_validate_json(self.secrets.read_bytes()))
             self._lay(made)
         except OSError as error:
             raise HomeError(f"{self.root} cannot be used: {error.strerror}; choose another with --home") from error
         except ValidationError as error:
             raise HomeError(f"{self.secrets} is damaged; restore it, or remove it to make new secrets") from error
-        return made
-
-    def _completed(self, made: Secrets) -> Secrets:
-        """The secrets with passwords for users that an earlier version did not have."""
-        missing = [user for user in NATS_USERS if user not in made.nats_passwords]
-        if missing:
-            made = made.model_copy(update={"nats_passwords": {**made.nats_passwords, **_new_passwords(missing)}})
-            write_private(self.secrets, made.model_dump_json())
         return made
 
     def _check_room(self) -> None:
@@ -189,24 +182,37 @@ class Home:
         partial.replace(self.state)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    partial = path.with_name(path.name + ".part")
+def write_private(path: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file that only its owner may read, whole or not at all; without `replace` one that is there stays.
+
+    Others may be writing the same file, where `up` is called twice at once.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    if replace:
+        partial.replace(path)
+        return
+    with suppress(FileExistsError):
+        path.hardlink_to(partial)
+    partial.unlink()
 
 
-def _new_passwords(users: Iterable[str]) -> dict[str, str]:
-    return {user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in users}
+def _completed(made: Secrets) -> Secrets:
+    """The secrets with passwords for users that the version which made them did not have.
+
+    They follow from the signing key, so that they need not be written and are the same at every start.
+    """
+    derived = {user: hmac.digest(made.signing_key.encode(), user.encode(), "sha256").hex() for user in NATS_USERS}
+    return made.model_copy(update={"nats_passwords": {**derived, **made.nats_passwords}})
 
 
 def _new_secrets() -> Secrets:
     return Secrets(
-        nats_passwords=_new_passwords(NATS_USERS),
+        nats_passwords={user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in NATS_USERS},
         signing_key=SigningKey.generate().pem(),
         admin_password=secrets.token_urlsafe(12),
     )
