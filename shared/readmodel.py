@@ -54,6 +54,7 @@ class JobQuery:
     labels: tuple[str, ...] = ()
     after: tuple[str, str] | None = None
     limit: int = 50
+    with_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class JobReader(Protocol):
         ...
 
     def query(self, query: JobQuery) -> JobPage:
-        """A page of undeleted jobs."""
+        """A page of jobs; of undeleted ones where the query does not say otherwise."""
         ...
 
 
@@ -255,7 +256,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _where(query: JobQuery) -> tuple[str, tuple[object, ...]]:
-    clauses: list[str] = ["deleted = 0"]
+    clauses: list[str] = ["1"] if query.with_deleted else ["deleted = 0"]
     values: list[object] = []
 
     def add(clause: str, *more: object) -> None:

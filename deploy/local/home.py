@@ -8,6 +8,7 @@ user and the key that signs tokens.
 from __future__ import annotations
 
 import fcntl
+import hmac
 import json
 import os
 import secrets
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
 
-NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
+NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
 _PASSWORD_BYTES: Final = 24
 MIN_FREE_BYTES: Final = 32 << 20
 
@@ -96,6 +97,11 @@ class Home:
         return self.root / "config" / "signing-key.pem"
 
     @property
+    def billing_access(self) -> Path:
+        """What a billing subscriber connects with."""
+        return self.root / "config" / "billing.json"
+
+    @property
     def admin_password(self) -> Path:
         return self.root / "admin-password"
 
@@ -107,7 +113,7 @@ class Home:
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
                 write_private(self.secrets, _new_secrets().model_dump_json(), replace=False)
-            made = Secrets.model_validate_json(self.secrets.read_bytes())
+            made = _completed(Secrets.model_validate_json(self.secrets.read_bytes()))
             self._lay(made)
         except OSError as error:
             raise HomeError(f"{self.root} cannot be used: {error.strerror}; choose another with --home") from error
@@ -193,6 +199,15 @@ def write_private(path: Path, text: str, *, replace: bool = True) -> None:
     with suppress(FileExistsError):
         path.hardlink_to(partial)
     partial.unlink()
+
+
+def _completed(made: Secrets) -> Secrets:
+    """The secrets with passwords for users that the version which made them did not have.
+
+    They follow from the signing key, so that they need not be written and are the same at every start.
+    """
+    derived = {user: hmac.digest(made.signing_key.encode(), user.encode(), "sha256").hex() for user in NATS_USERS}
+    return made.model_copy(update={"nats_passwords": {**derived, **made.nats_passwords}})
 
 
 def _new_secrets() -> Secrets:

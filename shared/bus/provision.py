@@ -21,6 +21,8 @@ _STREAM_SETTINGS: Final = (
     "storage",
     "retention",
     "max_age",
+    "deny_delete",
+    "deny_purge",
     "max_bytes",
     "max_msgs_per_subject",
     "discard",

@@ -25,7 +25,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from shared.bus.errors import BusError, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.history import History
-from shared.bus.streams import EPOCH_SUBJECT, JOBS
+from shared.bus.streams import EPOCH_SUBJECT, JOBS, NODES, USAGE
 from shared.events import CONTENT_TYPE, Event, encode, subject_of
 from shared.ids import name_token
 
@@ -144,6 +144,19 @@ class Publisher:
             raise BusError(f"{subject} was refused: {answer.error}")
         return answer.sequence
 
+    async def meter(self, event: Event, subject: str, expected: int) -> int:
+        """Publish a usage event if the subject still ends with the expected sequence; gives its own."""
+        headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
+        answer = await self._send([_Message(subject, encode(event), headers)])
+        if answer.error_code == _WRONG_SEQUENCE or answer.duplicate:
+            last = await self._history.last_event(subject, stream=USAGE)
+            if last is not None and last.event.same_fact(event):
+                return last.sequence
+            raise ConcurrentWriteError(subject, expected)
+        if answer.error_code:
+            raise BusError(f"{subject} was refused: {answer.error}")
+        return answer.sequence
+
     async def elect(self, event: Event, expected: int) -> int:
         """Publish a leadership event if the epoch is still the expected one; gives the new epoch."""
         headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
@@ -235,7 +248,7 @@ def _headers(event: Event) -> dict[str, str]:
 
 
 def _stream_of(event: Event) -> str:
-    return "NODES" if event.data.KIND == "node" else JOBS
+    return {"node": NODES, "usage": USAGE}.get(event.data.KIND, JOBS)
 
 
 def _answer(body: bytes) -> _Answer:

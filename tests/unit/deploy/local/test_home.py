@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from deploy.local.home import MIN_FREE_BYTES, Home, HomeError, write_private
+from deploy.local.home import MIN_FREE_BYTES, NATS_USERS, Home, HomeError, write_private
 
 
 class Usage(NamedTuple):
@@ -56,3 +57,16 @@ def test_a_second_platform_is_told_that_the_home_is_taken(tmp_path: Path) -> Non
     with home.hold(), pytest.raises(HomeError, match="a platform already runs in"), Home(home.root).hold():
         pass
     assert not home.is_held()
+
+
+def test_a_home_of_an_earlier_version_has_passwords_for_the_users_that_it_lacks(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    made = home.prepare()
+    earlier = made.model_dump()
+    del earlier["nats_passwords"]["billing"]
+    home.secrets.write_text(json.dumps(earlier))
+    completed = home.prepare()
+    assert set(completed.nats_passwords) == set(NATS_USERS)
+    assert len(completed.nats_passwords["billing"]) == 64
+    assert {**completed.nats_passwords, "billing": ""} == {**made.nats_passwords, "billing": ""}
+    assert home.prepare() == completed
