@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.bus.streams import (
+    BILLING,
     CATALOG_BUCKET,
     CODE_BUCKET,
     CREDENTIALS_BUCKET,
@@ -23,6 +24,8 @@ from shared.bus.streams import (
     LOGS_DELETIONS,
     NODES,
     REVOCATION_BUCKET,
+    SCHEDULER_USAGE,
+    USAGE,
     WATCHDOG_ATTEMPTS,
     Reaction,
     logs_partition,
@@ -53,6 +56,15 @@ def _reads(stream: str) -> tuple[str, ...]:
         f"$JS.API.CONSUMER.DELETE.{stream}.>",
         f"$JS.API.CONSUMER.INFO.{stream}.>",
         f"$JS.FC.{stream}.>",
+    )
+
+
+def _looks_up(stream: str) -> tuple[str, ...]:
+    """Reading single messages, which needs no consumer."""
+    return (
+        f"$JS.API.STREAM.INFO.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}.>",
     )
 
 
@@ -112,6 +124,9 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_authored("scheduler"),
             "tm.epoch.>",
             "tm.node.>",
+            "tm.usage.*",
+            *_reads(USAGE),
+            *_reaction(SCHEDULER_USAGE),
             "tm.dlq.scheduler.>",
             *_catalog("cluster", "pool", "instance-type"),
             *_reads(f"KV_{LEASE_BUCKET}"),
@@ -146,6 +161,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
+    # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
+    "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }
 
 
@@ -157,7 +174,7 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "server_name: trainmaster",
         f"max_payload: {_MAX_PAYLOAD}",
         "write_deadline: 10s",
-        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB }}",
+        f"jetstream {{ {_jetstream(store)} }}",
         "authorization {",
         "  users = [",
         *users,
@@ -165,6 +182,16 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _jetstream(store: Path) -> str:
+    """Settings of the store.
+
+    The server counts what its streams may hold at most against `max_file`, by default three quarters of the disk that
+    is free as it starts. A small or filled disk would then keep the platform from starting, with all its jobs; what is
+    really written shall decide.
+    """
+    return f"store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
 
 
 def _user(user: str, password: str, rights: Rights) -> str:

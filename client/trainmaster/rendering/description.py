@@ -12,25 +12,27 @@ from rich.text import Text
 
 from trainmaster.decoding import Fields
 from trainmaster.documents import Attempt, Decision, Incident, Job
+from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
 from trainmaster.rendering.style import state, table, text, titled
+from trainmaster.usage import Bill, Used
 
 MOST_INCIDENTS: Final = 10
 
 
-def description(job: Job, now: datetime) -> RenderableType:
-    """Everything about the job that fits on a page."""
-    parts: list[RenderableType] = [_facts(job, now), titled("Roles", _roles(job.spec))]
+def description(job: Job, now: datetime, bill: Bill | None = None) -> RenderableType:
+    """Everything about the job that fits on a page; without its cost where there is no bill."""
+    parts: list[RenderableType] = [_facts(job, now, bill), titled("Roles", _roles(job.spec))]
     if mounts := tuple(job.spec.each("mounts")):
         parts.append(titled("Mounts", _mounts(mounts)))
     parts += [titled(_attempt_title(attempt, now), _attempt(attempt)) for attempt in job.attempts]
     return Group(*parts)
 
 
-def _facts(job: Job, now: datetime) -> Table:
+def _facts(job: Job, now: datetime, bill: Bill | None) -> Table:
     grid = Table.grid(padding=(0, 2))
-    for label, value in _labelled(job, now):
+    for label, value in (*_labelled(job, now), *_cost(bill)):
         grid.add_row(Text(label, style="dim"), value if isinstance(value, Text) else text(value))
     return grid
 
@@ -53,6 +55,12 @@ def _labelled(job: Job, now: datetime) -> Iterator[tuple[str, object]]:
         yield "Ran", took(job.started_at, job.ended_at or now)
     if job.ended_at:
         yield "Ended", date_time(job.ended_at)
+
+
+def _cost(bill: Bill | None) -> Iterator[tuple[str, object]]:
+    if bill is not None:
+        accrued = bill.accrued or Used()
+        yield "Cost", money(bill.total.amount_micros + accrued.amount_micros) + (" so far" if accrued != Used() else "")
 
 
 def _why(job: Job) -> str:

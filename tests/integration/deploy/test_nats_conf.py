@@ -166,3 +166,7 @@ async def test_a_wrong_password_is_refused(server: GuardedServer) -> None:
     wrong = replace(BusOptions(server.url, "watchdog", "guess"), connect_timeout_s=1)
     with pytest.raises(BusUnavailableError, match="watchdog"):
         await Bus.connect(wrong)
+
+
+def test_what_streams_may_hold_is_not_counted_against_the_disk_that_is_free(server: GuardedServer) -> None:
+    assert "max_file: 1TB" in server.write_config().read_text()
