@@ -97,6 +97,7 @@ class Demo:
         self._check_succeeded()
         self._command.show("events", JOB)
         self._command.show("describe", JOB)
+        self._show_bill()
         loss, accuracy = self._curves_of_log()
         if mounted:
             self._command.show("metrics", JOB, "--tag", accuracy.tag, "--tag", loss.tag)
@@ -106,6 +107,15 @@ class Demo:
         if reached < ACCURACY_MIN:
             raise DemoError(f"{reached:.2f} % of the held-out digits are read right; {ACCURACY_MIN} % are to be")
         print(f"\n{JOB} succeeded: {reached:.2f} % of the held-out digits are read right")
+
+    def _show_bill(self) -> None:
+        """The bill, once the last record is in it: it comes a moment after the end."""
+        deadline = time.monotonic() + LEAVING_S
+        while json.loads(self._command.answer("usage", JOB, "-o", "json"))["accrued"]["replicaMs"]:
+            if time.monotonic() > deadline:
+                raise DemoError(f"the bill is not complete {LEAVING_S:g} s after the end of the job")
+            time.sleep(0.1)
+        self._command.show("usage", JOB)
 
     def _submit(self) -> bool:
         """Submit the job; gives whether it has mounts, which need bubblewrap."""
