@@ -35,6 +35,7 @@ from shared.events.facts import (
     ResolvedRole,
     RolePlacement,
     Time,
+    UsagePhase,
 )
 from shared.events.payloads import (
     PAYLOAD_OF_TYPE,
@@ -63,6 +64,9 @@ from shared.events.payloads import (
     Submitted,
     Succeeded,
     Unknown,
+    Usage,
+    UsageCorrected,
+    UsageMetered,
 )
 
 __all__ = [
@@ -109,6 +113,10 @@ __all__ = [
     "Succeeded",
     "Time",
     "Unknown",
+    "Usage",
+    "UsageCorrected",
+    "UsageMetered",
+    "UsagePhase",
     "decode",
     "encode",
     "subject_of",

@@ -8,9 +8,12 @@ import click
 
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option
+from trainmaster.client import Client
+from trainmaster.errors import ApiError
 from trainmaster.rendering.description import description
 from trainmaster.rendering.sandboxes import held
 from trainmaster.rendering.style import text
+from trainmaster.usage import Bill
 
 
 @click.command("describe")
@@ -24,7 +27,16 @@ def command(job: str, attempt: int | None, output: str) -> None:
         found = client.job(job)
         if attempt is not None:
             found = found.only_attempt(attempt)
+        bill = _bill(client, found.id) if output == TABLE else None
         kept = client.kept_sandboxes(found.id) if output == TABLE and found.spec.text("keepFor") else ()
-    screen.result(output, found.document, lambda: description(found, datetime.now(UTC)))
+    screen.result(output, found.document, lambda: description(found, datetime.now(UTC), bill))
     if lines := held(found, kept):
         screen.out.print(text("\n".join(lines)))
+
+
+def _bill(client: Client, job: str) -> Bill | None:
+    """What the job costs; None where the platform cannot say so, which is no reason to show nothing."""
+    try:
+        return client.bill(job)
+    except ApiError:
+        return None

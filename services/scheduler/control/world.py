@@ -52,7 +52,10 @@ class World:
 
     def set_pools(self, view: catalog.Catalog) -> None:
         """Take over the pools of the catalog."""
-        self._pools = {pool.name: _pool(pool) for pool in view.all(catalog.Pool)}
+        documents = list(view.all(catalog.Pool))
+        dedicated = tuple(_pool(document) for document in documents if document.spec.type == "dedicated")
+        selecting = tuple(pool for pool in dedicated if pool.selects)
+        self._pools = {document.name: _pool(document, selecting) for document in documents}
 
     def set_quotas(self, view: catalog.Catalog) -> None:
         """Take over the quotas of the catalog's projects."""
@@ -141,7 +144,7 @@ class World:
             self._ledger.release(gang)
 
 
-def _pool(document: catalog.Pool) -> Pool:
+def _pool(document: catalog.Pool, dedicated: tuple[Pool, ...] = ()) -> Pool:
     spec = document.spec
     return Pool(
         name=document.name,
@@ -149,4 +152,5 @@ def _pool(document: catalog.Pool) -> Pool:
         policy=QueuePolicy(spec.queue_policy),
         node_names=frozenset(spec.nodes.names),
         node_labels=dict(spec.nodes.labels),
+        dedicated=dedicated,
     )
