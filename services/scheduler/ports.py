@@ -214,10 +214,10 @@ class ExecEnded:
 
 
 class Execution(Protocol):
-    """A command that runs in a sandbox."""
+    """A command for a sandbox."""
 
     def pieces(self) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
-        """What it writes, and at last its end; it is ended where this is left early. To be read once."""
+        """Start it; what it writes, and at last its end. It is ended where this is left early. To be read once."""
         ...
 
 
@@ -266,7 +266,7 @@ class Engine(Protocol):
     async def execute(
         self, gang_id: GangId, role: str, index: int, command: tuple[str, ...], limit_s: float
     ) -> Execution:
-        """Run one more command in the sandbox of a running replica, with its rights; raises ExecRefusedError."""
+        """One more command for the sandbox of a running replica, with its rights; raises ExecRefusedError."""
         ...
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:

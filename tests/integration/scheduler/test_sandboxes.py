@@ -57,6 +57,11 @@ async def test_a_command_runs_in_a_replicas_sandbox_for_its_owner_and_for_admins
             written = {(name, base64.b64decode(data["data"])) for name, data in told[:-1]}
             assert written == {("stdout", f"{index}\n".encode()), ("stderr", b"no\n")}
             assert told[-1] == ("exit", {"code": 4, "message": ""})
+        slow = {"command": ["sleep", "60"], "timeout": 0.3}
+        running_on = await rig.submit("sleep 60", name="on")
+        await rig.until(running_on, JobState.RUNNING)
+        [(name, data)] = [event async for event in events(ada, f"/v1/sandboxes/{running_on}/exec", slow)]
+        assert (name, data["code"]) == ("exit", 124)
         assert (await bob.post(path, json=body)).status_code == 404
         assert (await ada.post(path, json={**body, "role": "boss"})).status_code == 409
         assert (await ada.post(path, json={"command": []})).status_code == 422

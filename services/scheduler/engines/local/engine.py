@@ -158,7 +158,7 @@ class LocalEngine:
         group = groups.find(replica.ref.id) if groups is not None else None
         directory = CODE if gang_dir.code.exists() else "/"
         processes = group.processes if group is not None else None
-        return await Execution.begin(self._machine.python, identity_of(replica), processes, directory, command, limit_s)
+        return Execution.of(self._machine.python, identity_of(replica), processes, directory, command, limit_s)
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of ended attempts of the job."""

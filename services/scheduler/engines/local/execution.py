@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from services.scheduler.engines.local import exec_in, replica_state
 from services.scheduler.engines.local.files import read_text
@@ -24,6 +25,8 @@ EXIT_TIMED_OUT: Final = 124
 PIECE_BYTES: Final = 32 * 1024
 PIECES_WAITING: Final = 16
 _ENDING_S: Final = 2.0
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,15 @@ def identity_of(replica: ReplicaDir) -> SandboxIdentity:
 
 
 class Execution:
-    """One running command; `pieces` is read once, and ends the command when it is left early."""
+    """A command to be run; it is started when `pieces` is first read, and ended where that is left early."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limit_s: float) -> None:
-        self._process = process
+    def __init__(self, arguments: tuple[str, ...], limit_s: float) -> None:
+        self._arguments = arguments
         self._limit_s = limit_s
         self._waiting: asyncio.Queue[ExecOutput | None] = asyncio.Queue(PIECES_WAITING)
 
     @classmethod
-    async def begin(
+    def of(
         cls,
         python: Path,
         identity: SandboxIdentity,
@@ -65,10 +68,30 @@ class Execution:
         command: tuple[str, ...],
         limit_s: float,
     ) -> Execution:
-        """Start the command."""
-        process = await asyncio.create_subprocess_exec(
-            *(str(python), "-I", "-S", str(PROGRAM), str(identity.pid), str(identity.namespace)),
-            *(str(group) if group is not None else "", directory, *command),
+        """The command in the sandbox of this identity; it joins the memory group, where there is one."""
+        program = (str(python), "-I", "-S", str(PROGRAM))
+        place = (str(identity.pid), str(identity.namespace), str(group) if group is not None else "", directory)
+        return cls((*program, *place, *command), limit_s)
+
+    async def pieces(self) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
+        """What the command writes, and at last its end."""
+        deadline = asyncio.get_running_loop().time() + self._limit_s
+        process = await self._start()
+        readers = asyncio.create_task(self._read_all(process))
+        try:
+            # Each piece may be waited for in another task, so no timeout may last over a yield.
+            while (piece := await _within(deadline, self._waiting.get())) is not None:
+                yield piece
+            yield ExecEnded(await _within(deadline, process.wait()))
+        except TimeoutError:
+            yield ExecEnded(EXIT_TIMED_OUT, f"the command was ended after {self._limit_s:g} s")
+        finally:
+            readers.cancel()
+            await _end(process)
+
+    async def _start(self) -> Process:
+        return await asyncio.create_subprocess_exec(
+            *self._arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -76,40 +99,30 @@ class Execution:
             cwd="/",
             start_new_session=True,
         )
-        return cls(process, limit_s)
 
-    async def pieces(self) -> AsyncGenerator[ExecOutput | ExecEnded, None]:
-        """What the command writes, and at last its end."""
-        readers = asyncio.create_task(self._read_all())
-        try:
-            async with asyncio.timeout(self._limit_s):
-                while (piece := await self._waiting.get()) is not None:
-                    yield piece
-                code = await self._process.wait()
-            yield ExecEnded(code)
-        except TimeoutError:
-            yield ExecEnded(EXIT_TIMED_OUT, f"the command was ended after {self._limit_s:g} s")
-        finally:
-            readers.cancel()
-            await self._end()
-
-    async def _read_all(self) -> None:
-        await asyncio.gather(self._read("stdout", self._process.stdout), self._read("stderr", self._process.stderr))
+    async def _read_all(self, process: Process) -> None:
+        await asyncio.gather(self._read("stdout", process.stdout), self._read("stderr", process.stderr))
         await self._waiting.put(None)
 
     async def _read(self, stream: ExecStream, pipe: asyncio.StreamReader | None) -> None:
         while pipe is not None and (data := await pipe.read(PIECE_BYTES)):
             await self._waiting.put(ExecOutput(stream, data))
 
-    async def _end(self) -> None:
-        if self._process.returncode is not None:
+
+async def _within(deadline: float, awaited: Coroutine[Any, Any, ResultT]) -> ResultT:
+    async with asyncio.timeout_at(deadline):
+        return await awaited
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ENDING_S):
+            await process.wait()
             return
-        with suppress(ProcessLookupError):
-            self._process.terminate()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDING_S):
-                await self._process.wait()
-                return
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
