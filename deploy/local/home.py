@@ -2,7 +2,8 @@
 
 `Home` only names paths. `hold` takes the lock for the life of the process: a home has one platform, and whoever holds
 the lock knows that its predecessor is dead. `secrets.json` is made once, readable by its owner alone: a NATS password a
-user and the key that signs tokens.
+user and the key that signs tokens. So is `secret-keys.json`, with the keys that seal the values of users' secrets; it
+is worth a backup, as without it none of them can be opened.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
+from shared.vault import Keyring
 
 NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
 _PASSWORD_BYTES: Final = 24
@@ -94,6 +96,10 @@ class Home:
         return self.root / "config" / "signing-key.pem"
 
     @property
+    def secret_keys(self) -> Path:
+        return self.root / "config" / "secret-keys.json"
+
+    @property
     def admin_password(self) -> Path:
         return self.root / "admin-password"
 
@@ -104,6 +110,8 @@ class Home:
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
                 write_private(self.secrets, _new_secrets().model_dump_json())
+            if not self.secret_keys.exists():
+                write_private(self.secret_keys, Keyring.generate().text())
             made = Secrets.model_validate_json(self.secrets.read_bytes())
             self._lay(made)
         except OSError as error:

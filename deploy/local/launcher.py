@@ -33,11 +33,13 @@ from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import SubmitterSettings
 from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
 from services.watchdog.settings import WatchdogSettings
+from shared.asset_settings import S3Settings
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
+from shared.settings import read_settings
 
 _PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
 
@@ -128,8 +130,11 @@ class _Platform:
 
     async def _bootstrap(self) -> list[Service]:
         root, secrets = self._home.root, self._secrets
+        s3 = read_settings(S3Settings, os.environ).model_dump()
+        assets = {"secret_keys_file": self._home.secret_keys, **s3}
         submitter = SubmitterSettings.model_validate(
             self._common("submitter")
+            | assets
             | {
                 "home": root,
                 "signing_key_file": self._home.signing_key,
@@ -137,7 +142,9 @@ class _Platform:
             }
         )
         scheduler = SchedulerSettings.model_validate(
-            self._common("scheduler") | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
+            self._common("scheduler")
+            | assets
+            | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
         )
         services = await asyncio.gather(
             bootstrap_submitter(submitter),

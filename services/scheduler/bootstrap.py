@@ -20,6 +20,7 @@ from services.scheduler.api.documents import instance_types_router, pools_router
 from services.scheduler.api.standings import nodes_router, queue_router
 from services.scheduler.control.controller import Controller
 from services.scheduler.control.inventory import InventoryKeeper
+from services.scheduler.control.job_secrets import JobSecrets
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.leadership import Leadership
 from services.scheduler.control.starter import GangStarter
@@ -47,6 +48,7 @@ from shared.jobs import Job, Recorded
 from shared.readmodel import JobReadModel
 from shared.settings import SettingsError, variable
 from shared.tasks import end, run_together
+from shared.vault import Vault
 
 
 class SchedulerService:
@@ -68,7 +70,12 @@ class SchedulerService:
         self._catalog = CatalogWatch(bus)
         self._revocations = KvRevocations(bus.js, clock)
         self._leadership = Leadership(bus, clock, settings.identity)
-        self._starter = GangStarter(engine, Blobs(bus.js, CODE_BUCKET), settings.home / "scheduler" / "archives")
+        self._starter = GangStarter(
+            engine,
+            Blobs(bus.js, CODE_BUCKET),
+            JobSecrets(self._catalog, Vault(bus, settings.keyring())),
+            settings.home / "scheduler" / "archives",
+        )
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
         self._controller: Controller | None = None

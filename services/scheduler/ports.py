@@ -103,7 +103,8 @@ class GangStart:
     """All that is needed to start one attempt of a job.
 
     `replicas` are in the order of their ranks, so that the first is rank 0. `files` are texts by path relative to
-    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica.
+    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica. `secrets` are variables of every replica, too, which
+    the engine puts nowhere but into their environments.
     """
 
     job: str
@@ -115,6 +116,7 @@ class GangStart:
     mounts: tuple[GangMount, ...] = ()
     code: Code | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     tensorboard_dir: str | None = None
     termination_grace_s: float = 30.0
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from services.submitter.domain.locations import Locations
-from shared.settings import ServiceSettings
+from shared.asset_settings import AssetSettings
 
 
-class SubmitterSettings(ServiceSettings):
+class SubmitterSettings(AssetSettings):
     """What the submitter needs to know."""
 
     nats_user: str = "submitter"

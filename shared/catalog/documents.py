@@ -12,7 +12,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, PlainSerializer, StrictBool, StrictInt
 
-from shared.catalog.fields import PASSWORD_MAX, PASSWORD_MIN, Cpu, DataUri, Memory, Password, Price
+from shared.catalog.fields import (
+    PASSWORD_MAX,
+    PASSWORD_MIN,
+    Cpu,
+    DataUri,
+    Memory,
+    Password,
+    Price,
+    SecretValue,
+)
 from shared.clock import rfc3339
 from shared.documents.fields import Argument, Document, Name, RelativePath, Text, UploadDigest
 from shared.ids import hashed_id
@@ -253,6 +262,24 @@ class CodeSet(CatalogDocument):
     spec: CodeSetSpec = Field(description="an object with one of upload, directory and inline")
 
 
+class SecretSpec(Document):
+    """Who may use it. The value is written here and never kept in the catalog."""
+
+    value: SecretValue | None = Field(None, repr=False, description="a text, such as a token")
+    access: Members = Field(Members(), description="an object with users and groups")
+    description: Text = Field("", description="a text")
+
+
+class Secret(CatalogDocument):
+    """A name for a value that nobody can read back and that jobs find in their environment."""
+
+    SINGULAR = "secret"
+    PREFIX = "sec"
+
+    kind: Literal["Secret"] = Field(description="'Secret'")
+    spec: SecretSpec = Field(SecretSpec(), description="an object with value and access")
+
+
 # --- who -------------------------------------------------------------------------------------------------------------
 
 
@@ -317,6 +344,7 @@ KINDS: Final[tuple[type[CatalogDocument], ...]] = (
     Model,
     Image,
     CodeSet,
+    Secret,
     Project,
     User,
     Group,

@@ -19,6 +19,7 @@ MICROS: Final = 1_000_000
 PRICE_MAX_MICROS: Final = 1_000_000 * MICROS
 PASSWORD_MIN: Final = 12
 PASSWORD_MAX: Final = 256
+SECRET_MAX_BYTES: Final = 64 * KIB
 
 _LATER_SCHEMES: Final = ("s3://", "pvc://", "nfs://")
 _AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
@@ -105,8 +106,18 @@ def check_password(password: str) -> str:
     return password
 
 
+def check_secret_value(value: str) -> str:
+    """Text that fits into an environment variable. It is never shown."""
+    if not 1 <= len(value.encode("utf-8", "surrogatepass")) <= SECRET_MAX_BYTES:
+        raise refuse("secret-length", f"the value of a secret has 1 to {SECRET_MAX_BYTES} bytes")
+    if "\0" in value:
+        raise refuse("nul-character", "the value of a secret has no NUL character; leave it out")
+    return value
+
+
 Cpu = Annotated[int, BeforeValidator(_cpu), PlainSerializer(format_cpu, return_type=str), _AMOUNT]
 Memory = Annotated[int, BeforeValidator(_memory), PlainSerializer(format_memory, return_type=str), _AMOUNT]
 Price = Annotated[int, BeforeValidator(_price), PlainSerializer(format_price, return_type=str), _AMOUNT]
 DataUri = Annotated[str, AfterValidator(_uri)]
 Password = Annotated[str, AfterValidator(check_password)]
+SecretValue = Annotated[str, AfterValidator(check_secret_value)]

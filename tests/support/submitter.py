@@ -21,6 +21,7 @@ from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch,
 from shared.clock import SystemClock
 from shared.events import Event, Payload
 from shared.ids import UserId
+from shared.vault import Keyring
 from tests.support.catalog import instance_type, made, pool, storage
 from tests.support.services import eventually, running
 
@@ -74,8 +75,12 @@ def settings_for(home: Path, url: str, **more: Any) -> SubmitterSettings:
     if not key_file.exists():
         home.mkdir(parents=True, exist_ok=True)
         key_file.write_text(SigningKey.generate().pem())
+    keys_file = home / "secret-keys.json"
+    if not keys_file.exists():
+        keys_file.write_text(Keyring.generate().text())
     fields = {
         "home": home,
+        "secret_keys_file": keys_file,
         "signing_key_file": key_file,
         "nats_url": url,
         "admin_password": SecretStr(ADMIN_PASSWORD),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from services.scheduler.control.job_secrets import JobSecrets
 from services.scheduler.domain.starting import gang_start, stored_code
 from services.scheduler.ports import Code, CodeArchive, Engine, StartRefusedError
 from shared.bus.blobs import Blobs
@@ -18,9 +19,10 @@ from shared.jobs import Job
 class GangStarter:
     """Prepares gangs and hands them to the engine; `scratch` is a directory of its own for archives on their way."""
 
-    def __init__(self, engine: Engine, blobs: Blobs, scratch: Path) -> None:
+    def __init__(self, engine: Engine, blobs: Blobs, secrets: JobSecrets, scratch: Path) -> None:
         self._engine = engine
         self._blobs = blobs
+        self._secrets = secrets
         self._scratch = scratch
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
@@ -32,8 +34,9 @@ class GangStarter:
         if placement is None:
             raise StartRefusedError("the attempt has no placement")
         named_hosts = await self._has_named_hosts()
+        secrets = await self._secrets.of(job)
         async with self._code(job) as code:
-            await self._engine.start(gang_start(job, placement, code, named_hosts=named_hosts))
+            await self._engine.start(gang_start(job, placement, code, secrets, named_hosts=named_hosts))
 
     async def _has_named_hosts(self) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""

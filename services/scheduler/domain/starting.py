@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from services.scheduler.domain.terms import Terms
@@ -14,7 +14,9 @@ from shared.jobs import Job
 from shared.jobspec.models import TrainingSpec
 
 
-def gang_start(job: Job, placement: Placed, code: Code | None, *, named_hosts: bool) -> GangStart:
+def gang_start(
+    job: Job, placement: Placed, code: Code | None, secrets: Mapping[str, str], *, named_hosts: bool
+) -> GangStart:
     """Everything about the job's present attempt; replicas in the order of their ranks."""
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
@@ -29,6 +31,7 @@ def gang_start(job: Job, placement: Placed, code: Code | None, *, named_hosts: b
         mounts=tuple(_mount(mount) for mount in job.submitted.resolved.mounts),
         code=code,
         files=environment.files,
+        secrets=secrets,
         tensorboard_dir=shape.tensorboard_dir,
         termination_grace_s=spec.termination_grace_s,
     )

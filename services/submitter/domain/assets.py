@@ -24,6 +24,7 @@ from shared.catalog import (
     Image,
     Model,
     Project,
+    Secret,
     Storage,
     User,
     is_member,
@@ -40,7 +41,7 @@ from shared.jobspec.rules.later import NOT_YET
 from shared.jobspec.rules.sources import is_image_address
 
 ASSET_KINDS: Final[Mapping[str, type[CatalogDocument]]] = {
-    kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Project)
+    kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Secret, Project)
 }
 _CODE_SOURCES: Final = ("upload", "directory", "inline")
 
@@ -64,6 +65,8 @@ def is_listed(document: CatalogDocument, asker: Asker) -> bool:
             return document.spec.type == "platform" or may_use(document.owner, document.spec.access, asker)
         case Project():
             return may_change(document.owner, asker) or is_member(document.spec.members, asker)
+        case Secret():
+            return may_change(document.owner, asker) or is_member(document.spec.access, asker)
     return asker.admin
 
 
@@ -119,10 +122,12 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
             yield from _image_address(document)
         case CodeSet():
             yield from _code_source(document, setting)
+        case Secret():
+            yield from _secret_value(document, setting)
         case Project():
             yield from _project_name(document)
             yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
-    if isinstance(document, Storage | Dataset | Model | Image | CodeSet):
+    if isinstance(document, Storage | Dataset | Model | Image | CodeSet | Secret):
         yield from missing_members(document.spec.access, "/spec/access", setting.catalog)
 
 
@@ -150,6 +155,18 @@ def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
         yield unknown_upload("/spec/upload")
     if spec.directory is not None:
         yield from _location(spec.directory, "/spec/directory", setting)
+
+
+def _secret_value(secret: Secret, setting: Setting) -> Iterator[Violation]:
+    if secret.spec.value is None and setting.catalog.get(Secret, secret.name) is None:
+        yield Violation("/spec/value", "required", "value is missing; a new secret needs one")
+
+
+def without_value(document: DocumentT) -> DocumentT:
+    """The document as the catalog keeps it: a secret's value is kept elsewhere."""
+    if not isinstance(document, Secret):
+        return document
+    return document.model_copy(update={"spec": document.spec.model_copy(update={"value": None})})
 
 
 def _project_name(project: Project) -> Iterator[Violation]:

@@ -21,10 +21,12 @@ from shared.catalog import (
     InstanceType,
     Model,
     Pool,
+    Secret,
     Storage,
     may_change,
     may_use,
     may_use_pool,
+    may_use_secret,
 )
 from shared.catalog.access import asker_named
 from shared.catalog.fields import file_path, file_uri
@@ -155,6 +157,15 @@ def _withdrawn(asset: Dataset | Model | CodeSet, uri: str, pointer: str, world: 
 
 def _below(uri: str, sub_path: str | None) -> str:
     return file_uri(f"{file_path(uri).rstrip('/')}/{sub_path}") if sub_path else uri
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+def secret_violation(name: str, pointer: str, world: World) -> Violation | None:
+    """What is wrong with a reference to a secret."""
+    usable = [secret.name for secret in world.catalog.all(Secret) if may_use_secret(secret, world.asker)]
+    return None if name in usable else _unknown(pointer, "secret", name, usable)
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------

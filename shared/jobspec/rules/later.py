@@ -32,8 +32,6 @@ def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
     for section in ("diagnosis", "hangDetection"):
         if draft.raw("spec", section, "enabled") is True:
             yield not_yet(section, ("spec", section, "enabled"), "set it to false or leave the section out")
-    if draft.mapping("spec", "secrets"):
-        yield not_yet("secrets", ("spec", "secrets"), "leave it out")
     retries = draft.raw("spec", "retry", "maxRetries")
     if isinstance(retries, int) and retries > 0:
         yield not_yet("retry", ("spec", "retry"), "leave it out")

@@ -26,6 +26,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "Model": {"uri": "file:///data/model"},
     "Image": {"type": "platform", "address": "registry.example/pytorch:2.3"},
     "CodeSet": {"inline": {"train.py": "print()"}},
+    "Secret": {"value": "hunter2", "access": {"users": ["bob"]}},
     "Project": {"members": {"users": ["bob"]}},
     "User": {"admin": True, "password": "correct horse"},
     "Group": {"members": ["bob"]},

@@ -1,0 +1,62 @@
+"""Settings that submitter and scheduler share: the keys of secrets, and the S3 that `s3://` means on this platform.
+
+The launcher reads `S3Settings` from its own environment and hands it to both; a service that runs alone reads the same
+variables itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from shared.settings import ServiceSettings
+from shared.vault.keyring import Keyring
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How to reach the object store; without an endpoint it is that of the region at AWS."""
+
+    endpoint: str
+    region: str
+    key_id: str
+    secret_key: str = field(repr=False)
+
+
+class S3Settings(BaseModel):
+    """What `TRAINMASTER_S3_*` says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    s3_endpoint: str = Field("", pattern=r"^(https?://.+)?$", description="URL of an S3 API; empty: that of AWS")
+    s3_region: str = Field("us-east-1", min_length=1, description="region of the buckets")
+    s3_key_id: str = Field("", description="access key id; empty: s3:// is refused")
+    s3_secret_key_file: Path | None = Field(None, description="file with the secret access key")
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if bool(self.s3_key_id) != (self.s3_secret_key_file is not None):
+            raise ValueError("give the key id and the file with the secret key, or neither")
+        return self
+
+    def s3(self) -> S3Options | None:
+        """The object store; None where none is configured."""
+        if self.s3_secret_key_file is None:
+            return None
+        secret_key = self.s3_secret_key_file.read_text().strip()
+        return S3Options(self.s3_endpoint, self.s3_region, self.s3_key_id, secret_key)
+
+
+class AssetSettings(ServiceSettings, S3Settings):
+    """Settings of a service that handles assets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secret_keys_file: Path | None = Field(None, description="file with the keys that seal secrets")
+
+    def keyring(self) -> Keyring | None:
+        """Keys of the values of secrets; None where there is no file of them."""
+        return Keyring.load(self.secret_keys_file.read_text()) if self.secret_keys_file else None
