@@ -9,7 +9,7 @@ B ?= platform
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --constraint constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
 # Replicas are started with the platform's PATH: they are to find this environment's python and torchrun.
@@ -23,7 +23,7 @@ help:
 	@echo "make demo      train a real model through the platform, from start to end"
 	@echo "make up        run the platform on this machine until Ctrl-C (ARGS='--port 8081 --nodes 4')"
 	@echo "make test      run all tests (ARGS='tests/unit -k names')"
-	@echo "make lint      style, types, and who may import whom"
+	@echo "make lint      style, types, and who may import whom, event contracts"
 	@echo "make bench     measure (B=platform)"
 	@echo "make schemas   write the event schemas and the AsyncAPI document"
 	@echo "make pins      write constraints.txt anew from the newest packages"
@@ -43,6 +43,7 @@ lint: $(VENV)/dev.stamp
 	@$(BIN)/mypy
 	@cd client && ../$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m shared.contracts --check docs/schemas
 
 bench: $(VENV)/dev.stamp $(VENV)/examples.stamp
 	@$(BIN)/python -m benchmarks.$(B) $(ARGS)

@@ -25,6 +25,18 @@ async def run_together(*works: Coroutine[Any, Any, None]) -> None:
         await end(*tasks)
 
 
+async def run_until(stopping: asyncio.Event, *works: Coroutine[Any, Any, None]) -> None:
+    """Run all of them until the event is set or one of them returns; then the others are ended; errors are raised."""
+    asked = asyncio.create_task(stopping.wait())
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait([asked, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await end(asked, *tasks)
+
+
 async def end(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks until they have ended; what they raise is not looked at."""
     interrupted = False

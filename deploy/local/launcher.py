@@ -40,6 +40,7 @@ from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
 from shared.settings import read_settings
+from shared.tasks import end
 
 _PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
 
@@ -113,8 +114,7 @@ class _Platform:
         try:
             await run_services(services, self._server, self._stopping)
         finally:
-            for task in (*watching, announcing):
-                task.cancel()
+            await end(*watching, announcing)
 
     async def _announce(self) -> None:
         options = self._options

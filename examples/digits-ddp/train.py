@@ -152,6 +152,9 @@ def train(options: argparse.Namespace) -> None:
     if writer:
         writer.close()
         print(f"Training complete. The checkpoint is {checkpoint_path}")
+    # Nobody leaves while rank 0 still writes. It also lets Gloo's threads put down the last all-reduce: they need the
+    # interpreter for that, and an interpreter that is going away ends the process with "terminate called".
+    dist.barrier()
 
 
 def main() -> None:

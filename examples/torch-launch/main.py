@@ -1,4 +1,4 @@
-"""Every process of the job adds up the ranks of all and says who it is: the least that shows that they found each other."""
+"""Adds up the ranks of all processes of the job: the least that shows that they found each other."""
 
 from __future__ import annotations
 

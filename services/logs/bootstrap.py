@@ -34,6 +34,7 @@ from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
 from shared.settings import SettingsError, variable
+from shared.tasks import run_until
 from shared.telemetry import Tracing
 
 
@@ -65,17 +66,10 @@ class LogsService:
 
     async def run(self) -> None:
         """Take chunks and answer until `stop`; a batch in hand is finished."""
-        works = [asyncio.create_task(work) for work in self._works()]
-        stopping = asyncio.create_task(self._stopping.wait())
         try:
             await self._broker.start()
-            done, _ = await asyncio.wait([stopping, *works], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await run_until(self._stopping, *self._works())
         finally:
-            for task in (stopping, *works):
-                task.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
             # NATS may be gone already; what was not acknowledged comes again.
             with contextlib.suppress(NatsError, OSError):
                 await self._broker.stop()

@@ -70,9 +70,10 @@ class CodeArchive:
 
 @dataclass(frozen=True, slots=True)
 class CodeDirectory:
-    """Code as a directory of the host; the gang gets a copy."""
+    """Code as a directory of the host; the gang gets a copy. No link may lead `path` out of `root`, as for mounts."""
 
     path: Path
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

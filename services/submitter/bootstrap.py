@@ -35,6 +35,7 @@ from shared.errors import UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
 from shared.readmodel import JobReadModel
+from shared.tasks import run_until
 from shared.vault import Vault
 
 
@@ -53,11 +54,7 @@ class Submitter:
     async def run(self) -> None:
         """Follow jobs, catalog and revocations until `stop`."""
         try:
-            async with asyncio.TaskGroup() as group:
-                followers = [group.create_task(work) for work in self._works()]
-                await self.stopping.wait()
-                for follower in followers:
-                    follower.cancel()
+            await run_until(self.stopping, *self._works())
         finally:
             self.jobs.close()
             await self.bus.close()

@@ -69,7 +69,8 @@ class CatalogWatch:
                 except BusUnavailableError as error:
                     log.warning("catalog_refresh_failed", reason=error.message)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._hint.wait(), REFRESH_S)
+                    async with asyncio.timeout(REFRESH_S):
+                        await self._hint.wait()
         finally:
             if self._bus.client.is_connected:
                 await subscription.unsubscribe()

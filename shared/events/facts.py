@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from shared.clock import rfc3339
 
+MAX_SENTENCE_CHARS: Final = 4096
+
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str)]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SENTENCE_CHARS else text[: MAX_SENTENCE_CHARS - 1] + "…"
+
+
+# What people read. It is cut, since an event that is too large cannot be written, and a job must not hang on a long
+# error message of some library.
+Sentence = Annotated[str, AfterValidator(_cut)]
 
 
 class Fact(BaseModel):
@@ -53,11 +64,15 @@ class ResolvedImage(Fact):
 
 
 class ResolvedCode(Fact):
-    """What is laid at `/code`: an uploaded archive by digest, files inline in the spec, or a directory."""
+    """What is laid at `/code`: an uploaded archive by digest, files inline in the spec, or a directory.
+
+    No link below `root` (a URI) may lead a directory out of it.
+    """
 
     kind: Literal["upload", "inline", "directory"]
     digest: str | None = None
     uri: str | None = None
+    root: str | None = None
     revision: str | None = None
 
 
@@ -104,7 +119,7 @@ class ReplicaExit(Fact):
     signal: int | None = None
     out_of_memory: OutOfMemory = OutOfMemory.NONE
     cause: Literal["exited", "stopped", "lost", "never-started"] = "exited"
-    message: str = ""
+    message: Sentence = ""
 
     @property
     def succeeded(self) -> bool:

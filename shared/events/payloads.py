@@ -6,7 +6,17 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from shared.events.facts import EndReason, Fact, ReplicaChange, ReplicaExit, ReplicaRef, Resolved, RolePlacement, Time
+from shared.events.facts import (
+    EndReason,
+    Fact,
+    ReplicaChange,
+    ReplicaExit,
+    ReplicaRef,
+    Resolved,
+    RolePlacement,
+    Sentence,
+    Time,
+)
 
 Author = Literal["submitter", "scheduler", "watchdog", "diagnoser", "logs"]
 Kind = Literal["state", "obs", "name", "epoch", "node"]
@@ -98,7 +108,7 @@ class StopRequested(Payload):
     AUTHOR = "submitter"
 
     by: str
-    reason: str = ""
+    reason: Sentence = ""
 
 
 class AttemptEnded(Payload):
@@ -110,7 +120,7 @@ class AttemptEnded(Payload):
     AUTHOR = "scheduler"
 
     reason: EndReason
-    message: str = ""
+    message: Sentence = ""
     first_failure: ReplicaRef | None = None
     exit: ReplicaExit | None = None
 
@@ -124,9 +134,9 @@ class RetryDecided(Payload):
     AUTHOR = "watchdog"
 
     retry: bool
-    reason: str
+    reason: Sentence
     rule: str | None = None
-    root_cause: str | None = None
+    root_cause: Sentence | None = None
     replica: ReplicaRef | None = None
     others: tuple[str, ...] = ()
     budget_left: int = 0
@@ -141,7 +151,7 @@ class Succeeded(Payload):
     KIND = "state"
     AUTHOR = "scheduler"
 
-    message: str = ""
+    message: Sentence = ""
 
 
 class Failed(Payload):
@@ -153,7 +163,7 @@ class Failed(Payload):
     AUTHOR = "scheduler"
 
     reason: str
-    message: str = ""
+    message: Sentence = ""
 
 
 class Stopped(Payload):
@@ -164,7 +174,7 @@ class Stopped(Payload):
     KIND = "state"
     AUTHOR = "scheduler"
 
-    message: str = ""
+    message: Sentence = ""
 
 
 class Deleted(Payload):
@@ -210,7 +220,7 @@ class DiagnosisFinished(Payload):
 
     passed: bool
     bad_nodes: tuple[str, ...] = ()
-    message: str = ""
+    message: Sentence = ""
 
 
 class IncidentRaised(Payload):

@@ -51,18 +51,20 @@ class KeptLogs:
         self.clients.append(client)
         return client
 
-    async def sizes(self, job: str) -> dict[tuple[int, str, int], tuple[int, bool]]:
+    async def sizes(self, job: str, principal: Principal = ADA) -> dict[tuple[int, str, int], tuple[int, bool]]:
         """Size and end of each of the job's logs."""
-        answer = await self.client().get(f"/v1/logs/{job}")
+        answer = await self.client(principal).get(f"/v1/logs/{job}")
         assert answer.status_code == 200, answer.text
         replicas = answer.json()["replicas"]
         return {(each["attempt"], each["role"], each["index"]): (each["size"], each["ended"]) for each in replicas}
 
-    async def until_ended(self, job: str, replicas: int = 1, limit_s: float = 30) -> None:
+    async def until_ended(
+        self, job: str, replicas: int = 1, limit_s: float = 30, *, principal: Principal = ADA
+    ) -> None:
         """Return when so many logs of the job have their end marks."""
 
         async def look() -> bool | None:
-            ended = [end for _, end in (await self.sizes(job)).values()]
+            ended = [end for _, end in (await self.sizes(job, principal)).values()]
             return True if len(ended) >= replicas and all(ended) else None
 
         await eventually(look, limit_s)

@@ -26,6 +26,7 @@ from shared.errors import UnavailableError
 FILE_BYTES: Final = 16 * 1024 * 1024
 FILE_RECORDS: Final = 16_384
 _FRAME: Final = struct.Struct("<IIH")
+_LENGTHS: Final = struct.Struct("<IH")
 _SUFFIX: Final = ".wal"
 
 
@@ -159,7 +160,9 @@ def _records_of(file: WalFile) -> Iterator[tuple[Record, Spot]]:
 
 
 def _crc(meta: bytes, body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(meta))
+    """Checksum of a record, its lengths included: they say where one part ends and the other begins."""
+    lengths = _LENGTHS.pack(len(meta) + len(body), len(meta))
+    return zlib.crc32(body, zlib.crc32(meta, zlib.crc32(lengths)))
 
 
 def _locked(path: Path) -> int:

@@ -59,7 +59,7 @@ def stored_code(job: Job) -> Code | None:
     if code is None or code.kind == "upload":
         return None
     if code.kind == "directory":
-        return CodeDirectory(Path(file_path(code.uri or "")))
+        return CodeDirectory(Path(file_path(code.uri or "")), Path(file_path(code.root)) if code.root else None)
     choice = TrainingSpec.model_validate(spec).code
     return CodeInline(choice.inline or {} if choice else {})
 

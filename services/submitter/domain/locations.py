@@ -43,6 +43,14 @@ class Locations:
         usable = ", ".join(sorted(_roots(catalog, asker, usable=True))) or "none yet; an admin can apply a Storage"
         return _refusal(pointer, f"{shown(path)} is in no storage that you may use; their roots are: {usable}")
 
+    def root_of(self, path: str, asker: Asker, catalog: Catalog) -> str:
+        """The directory that no link may lead out of on the way to this one, which its owner may name.
+
+        Whoever writes to a storage can make links in it, and what lies outside is not theirs to show.
+        """
+        roots = (*_roots(catalog, asker, usable=True), *self.prefixes)
+        return max((root for root in roots if _within(path, root)), key=len, default=path)
+
     def _touches_home(self, path: str) -> bool:
         return _touch(path, self.home)
 

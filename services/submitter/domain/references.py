@@ -101,9 +101,7 @@ def code_of(choice: CodeChoice, world: World) -> ResolvedCode | Violation:
     if choice.revision is not None:
         sentence = f"the code set {shown(name)} has no revisions, as it is no git repository; leave this out"
         return Violation("/spec/code/revision", "no-revisions", sentence)
-    directory = usable[name].spec.directory
-    withdrawn = _withdrawn(usable[name], directory, "/spec/code/source", world) if directory else None
-    return withdrawn or _code_of_set(usable[name])
+    return _code_of_set(usable[name], world)
 
 
 def unknown_upload(pointer: str) -> Violation:
@@ -112,9 +110,11 @@ def unknown_upload(pointer: str) -> Violation:
     return Violation(pointer, "unknown-upload", sentence)
 
 
-def _code_of_set(code: CodeSet) -> ResolvedCode:
-    if code.spec.directory is not None:
-        return ResolvedCode(kind="directory", uri=code.spec.directory)
+def _code_of_set(code: CodeSet, world: World) -> ResolvedCode | Violation:
+    directory = code.spec.directory
+    if directory is not None:
+        withdrawn = _withdrawn(code, directory, "/spec/code/source", world)
+        return withdrawn or ResolvedCode(kind="directory", uri=directory, root=_root(code, directory, world))
     if code.spec.inline is not None:
         return ResolvedCode(kind="upload", digest=pack(code.spec.inline).digest)
     return ResolvedCode(kind="upload", digest=code.spec.upload)
@@ -139,7 +139,7 @@ def mount_of(index: int, mount: Mount, world: World) -> ResolvedMount | Violatio
         type=mount.type,
         source=mount.source,
         uri=_below(source.spec.uri, mount.sub_path),
-        root=source.spec.uri,
+        root=_root(source, source.spec.uri, world),
         read_only=mount.read_only,
     )
 
@@ -153,6 +153,14 @@ def _withdrawn(asset: Dataset | Model | CodeSet, uri: str, pointer: str, world: 
         f"the owner of {asset.SINGULAR} {shown(asset.name)} may not use its directory any more; ask {asset.owner}"
     )
     return Violation(pointer, "location-not-allowed", sentence)
+
+
+def _root(asset: Storage | Dataset | Model | CodeSet, uri: str, world: World) -> str:
+    """What no link may lead out of: a storage's own root, or that of the storage in which the directory lies."""
+    if isinstance(asset, Storage):
+        return uri
+    owner = asker_named(asset.owner or "", world.catalog)
+    return file_uri(world.locations.root_of(file_path(uri), owner, world.catalog))
 
 
 def _below(uri: str, sub_path: str | None) -> str:

@@ -110,10 +110,10 @@ async def test_a_missing_folder_of_a_storage_is_made(desk: Bench, home: Path, st
 @pytest.mark.parametrize(
     ("source", "path", "message"),
     [
-        ("absent", "/mnt/data", "/mnt/data: .*absent cannot be mounted: No such file"),
+        ("absent", "/mnt/data", "/mnt/data: .*absent cannot be used: No such file"),
         ("out", "/mnt/data", "/mnt/data: .*/out leads to /etc, out of "),
-        ("out/new", "/mnt/data", "cannot be mounted: No such file"),
-        ("platform", "/mnt/data", "belongs to the platform"),
+        ("out/new", "/mnt/data", "cannot be used: No such file"),
+        ("platform", "/mnt/data", "would show the platform's own state"),
         ("fine", "/proc/x", "nothing can be mounted in /proc"),
         ("fine", "/dev/shm/x", "nothing can be mounted in /dev"),
         ("fine", "/", "nothing can be mounted in /"),

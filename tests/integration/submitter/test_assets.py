@@ -71,7 +71,7 @@ async def test_a_foreign_dataset_is_mounted_read_only_and_a_job_knows_where_it_w
     job = await submission.bus.load_job(taken.json()["metadata"]["id"])
     resolved = job.submitted.resolved.mounts[0]
     assert resolved.uri == "file:///data/team/mnist/2024"
-    assert resolved.root == "file:///data/team/mnist"
+    assert resolved.root == "file:///data/team"
     assert resolved.mount_path == "/mnt/data"
 
 

@@ -67,7 +67,7 @@ def test_bytes_that_are_no_event_are_refused(body: bytes) -> None:
 
 def test_an_event_over_the_limit_is_refused_before_it_is_sent() -> None:
     with pytest.raises(EventError, match=str(MAX_EVENT_BYTES)):
-        encode(event(ev.Succeeded(message="x" * MAX_EVENT_BYTES), "tj-a"))
+        encode(event(ev.Deleted(by="x" * MAX_EVENT_BYTES), "tj-a"))
 
 
 def test_a_placement_of_ten_thousand_gpu_replicas_fits_into_an_event() -> None:
@@ -89,3 +89,11 @@ def test_times_are_written_in_utc_with_z() -> None:
 def test_envelope_fields_that_are_absent_are_left_out() -> None:
     assert "traceparent" not in json.loads(encode(event(submitted(), "tj-a")))
     assert Event.model_fields["specversion"].default == "1.0"
+
+
+def test_a_sentence_too_long_to_be_written_is_cut_and_stays_as_it_is_when_read() -> None:
+    ended = event(ev.AttemptEnded(reason=ev.EndReason.FAILED, message="x" * 2_000_000), "tj-a")
+    assert len(encode(ended)) < MAX_EVENT_BYTES
+    assert decode(encode(ended)) == ended
+    assert isinstance(ended.data, ev.AttemptEnded)
+    assert ended.data.message.endswith("x…")

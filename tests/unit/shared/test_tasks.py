@@ -89,3 +89,31 @@ async def test_cancelling_the_whole_ends_every_part():
         await part.started.wait()
     await tasks.end(whole)
     assert all(part.left < 0 for part in parts)
+
+
+class TestRunUntil:
+    async def test_works_end_when_the_event_is_set(self) -> None:
+        stopping = asyncio.Event()
+        ended: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("work")
+
+        running = asyncio.create_task(tasks.run_until(stopping, work()))
+        await asyncio.sleep(0)
+        stopping.set()
+        await running
+        assert ended == ["work"]
+
+    async def test_the_error_of_one_work_ends_the_others_and_is_raised(self) -> None:
+        async def fails() -> None:
+            raise ValueError("broken")
+
+        async def waits() -> None:
+            await asyncio.Event().wait()
+
+        with pytest.raises(ValueError, match="broken"):
+            await tasks.run_until(asyncio.Event(), waits(), fails())

@@ -162,7 +162,7 @@ class LocalEngine:
             gang_dir = self._gangs[gang.id] = self._create(gang, port)
         if gang_dir.stop_request is not None:
             return
-        prepare(gang_dir, gang)
+        prepare(gang_dir, gang, self._settings.home)
         for start in gang.replicas:
             self._start_replica(gang_dir, gang, start)
 

@@ -1,4 +1,4 @@
-"""Opens what a gang mounts, so that what was checked is what is mounted.
+"""Opens what a gang mounts or copies, so that what was checked is what is used.
 
 A storage may be written by many jobs, so a name in it may be turned into a link at any moment. The source is therefore
 opened first, and the descriptor is what is looked at and handed to bubblewrap. A bubblewrap that takes no descriptors
@@ -27,17 +27,45 @@ class MountOpener:
     def open(self, mount: GangMount) -> Bind:
         """The mount for the sandbox; raises StartRefusedError where it is not there or not allowed."""
         _make_room(mount)
-        try:
-            fd = os.open(mount.source, os.O_PATH | os.O_CLOEXEC)
-        except OSError as error:
-            raise StartRefusedError(f"{mount.path}: {mount.source} cannot be mounted: {error.strerror}") from error
+        fd = open_allowed(mount.source, mount.root, self._home, at=mount.path)
         self._stack.callback(os.close, fd)
         source = str(Path(f"/proc/self/fd/{fd}").readlink())
-        if mount.root is not None and not is_within(source, str(mount.root.resolve())):
-            raise StartRefusedError(f"{mount.path}: {mount.source} leads to {source}, out of {mount.root}")
-        if is_within(source, str(self._home)):
-            raise StartRefusedError(f"{mount.path}: {mount.source} belongs to the platform; mount another folder")
         return Bind(fd if self._as_descriptors else source, mount.path, mount.read_only)
+
+
+def open_allowed(source: Path, root: Path | None, home: Path, *, at: str, whole: bool = False) -> int:
+    """Descriptor (O_PATH) of a place on the host that is wanted `at` a path in the replica.
+
+    Wherever links lead to, it must lie within `root`, where there is one, and not within the platform's home. The
+    sandbox covers a home that lies deeper; what will be copied as a `whole` must not hold it. Raises StartRefusedError.
+    """
+    try:
+        fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
+    except OSError as error:
+        raise StartRefusedError(f"{at}: {source} cannot be used: {error.strerror}") from error
+    try:
+        leads_to = str(Path(f"/proc/self/fd/{fd}").readlink())
+        _check_root(source, leads_to, root)
+        _check_home(source, leads_to, home, whole=whole)
+    except _NotAllowedError as error:
+        os.close(fd)
+        raise StartRefusedError(f"{at}: {error}") from None
+    return fd
+
+
+class _NotAllowedError(Exception):
+    """Why a place must not be had."""
+
+
+def _check_root(source: Path, leads_to: str, root: Path | None) -> None:
+    if root is not None and not is_within(leads_to, str(root.resolve())):
+        raise _NotAllowedError(f"{source} leads to {leads_to}, out of {root}")
+
+
+def _check_home(source: Path, leads_to: str, home: Path, *, whole: bool) -> None:
+    here = str(home.resolve())
+    if is_within(leads_to, here) or (whole and is_within(here, leads_to)):
+        raise _NotAllowedError(f"{source} would show the platform's own state; use another folder")
 
 
 def _make_room(mount: GangMount) -> None:

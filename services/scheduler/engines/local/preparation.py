@@ -11,8 +11,9 @@ from typing import Final
 from services.scheduler.engines.local.files import read_text, remove_tree, write_atomic
 from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.host_tree import is_within
+from services.scheduler.engines.local.mounts import open_allowed
 from services.scheduler.engines.local.unpack import lay_code
-from services.scheduler.ports import GangMount, GangStart, ReplicaStart, StartRefusedError
+from services.scheduler.ports import CodeDirectory, GangMount, GangStart, ReplicaStart, StartRefusedError
 
 CODE: Final = "/code"
 LOOPBACK: Final = "127.0.0.1"
@@ -20,9 +21,15 @@ HOSTS: Final = "hosts"
 FILES: Final = "trainmaster"
 
 
-def prepare(gang_dir: GangDir, gang: GangStart) -> None:
+def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
     """Lay the gang's code and files; what an interrupted call has finished is left as it is."""
-    if gang.code is not None:
+    if isinstance(gang.code, CodeDirectory):
+        fd = open_allowed(gang.code.path, gang.code.root, home, at=CODE, whole=True)
+        try:
+            lay_code(CodeDirectory(Path(f"/proc/self/fd/{fd}")), gang_dir.code, name=str(gang.code.path))
+        finally:
+            os.close(fd)
+    elif gang.code is not None:
         lay_code(gang.code, gang_dir.code)
     _lay_etc(gang_dir.etc, gang)
 

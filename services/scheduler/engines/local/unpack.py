@@ -36,8 +36,11 @@ class Limits:
     files: int = 200_000
 
 
-def lay_code(code: Code, target: Path, limits: Limits | None = None) -> None:
-    """Make the directory with the code in it, whole or not at all; nothing is done where it is there already."""
+def lay_code(code: Code, target: Path, limits: Limits | None = None, *, name: str = "") -> None:
+    """Make the directory with the code in it, whole or not at all; nothing is done where it is there already.
+
+    `name` is what errors call the source, where its path says little.
+    """
     if target.exists():
         return
     budget = _Budget(limits or Limits())
@@ -45,7 +48,7 @@ def lay_code(code: Code, target: Path, limits: Limits | None = None) -> None:
     remove_tree(partial)
     partial.mkdir()
     partial = partial.resolve()
-    with _refusing(code):
+    with _refusing(name or _name(code)):
         match code:
             case CodeArchive():
                 _unpack(code.path, partial, budget)
@@ -57,15 +60,22 @@ def lay_code(code: Code, target: Path, limits: Limits | None = None) -> None:
 
 
 @contextmanager
-def _refusing(code: Code) -> Iterator[None]:
+def _refusing(source: str) -> Iterator[None]:
     """Turn every way in which the source can be bad into one sentence."""
-    source = "the inline files" if isinstance(code, CodeInline) else str(code.path)
     try:
         yield
     except _BadCodeError as error:
         raise StartRefusedError(f"code from {source}: {error}") from None
+    except shutil.Error as error:  # it has an entry a file, in any number
+        failures: list[tuple[str, str, str]] = error.args[0]
+        first = f"{Path(failures[0][0]).name}: {failures[0][2]}"
+        raise StartRefusedError(f"code from {source}: {len(failures)} files cannot be copied; {first}") from None
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError) as error:
         raise StartRefusedError(f"code from {source} cannot be laid at /code: {error}") from error
+
+
+def _name(code: Code) -> str:
+    return "the inline files" if isinstance(code, CodeInline) else str(code.path)
 
 
 class _BadCodeError(Exception):

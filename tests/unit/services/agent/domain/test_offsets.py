@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from services.agent.domain.offsets import (
@@ -133,7 +135,7 @@ def test_silence_asks_again_with_one_chunk_and_ever_less_often():
         pieces = send_all(offsets, LARGE, now)
         assert all(piece == Piece(0, CHUNK_MAX_BYTES) for piece in pieces)
         questions += [now] * len(pieces)
-    pauses = [after - before for before, after in zip(questions, questions[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(questions)]
     assert questions[0] == SILENCE_S
     assert pauses[0] > SILENCE_S
     assert max(pauses) == pauses[-1] == SILENCE_MAX_S

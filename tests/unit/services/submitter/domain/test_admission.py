@@ -60,6 +60,14 @@ def test_everything_is_resolved_as_it_is_now() -> None:
     assert role.price_micros_per_hour == 100_000
 
 
+def test_a_directory_is_held_in_by_its_storage_because_others_may_make_links_on_the_way_to_it() -> None:
+    folder = made(CodeSet, "folder", {"directory": "file:///data/team/code/v1"}, "ann")
+    found = resolved(changed(job_document(), "/spec/code", {"source": "folder"}), folder)
+    assert [mount.root for mount in found.mounts] == ["file:///data/team", "file:///data/team"]
+    assert found.code is not None
+    assert (found.code.uri, found.code.root) == ("file:///data/team/code/v1", "file:///data/team")
+
+
 def test_code_is_resolved_by_its_kind() -> None:
     inline = made(CodeSet, "inline", {"inline": {"a.py": "x"}}, "ann")
     folder = made(CodeSet, "folder", {"directory": "file:///data/team/code"}, "ann")

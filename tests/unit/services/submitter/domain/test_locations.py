@@ -54,6 +54,23 @@ def test_storages_are_bounded_by_the_prefixes() -> None:
     assert Locations(("/data",), HOME).storage_violation("/srv", "/spec/uri") is not None
 
 
+@pytest.mark.parametrize(
+    ("path", "asker", "prefixes", "root"),
+    [
+        ("/data/ann/sets/mnist", ANN, (), "/data/ann"),
+        ("/data/ann", ANN, (), "/data/ann"),
+        ("/data/closed/x", ROOT, (), "/data/closed"),
+        ("/data/mine/x", ANN, ("/data",), "/data"),
+        ("/data/ann/x", ANN, ("/data",), "/data/ann"),
+        ("/srv/x", ROOT, (), "/srv/x"),
+    ],
+)
+def test_links_are_held_in_by_the_innermost_directory_that_was_opened(
+    path: str, asker: Asker, prefixes: tuple[str, ...], root: str
+) -> None:
+    assert Locations(prefixes, HOME).root_of(path, asker, CATALOG) == root
+
+
 PATHS = st.lists(st.sampled_from(["data", "closed", "open", "ann", "x"]), max_size=4).map(lambda p: "/" + "/".join(p))
 
 

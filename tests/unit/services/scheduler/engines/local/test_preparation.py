@@ -7,7 +7,7 @@ import pytest
 
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
 from services.scheduler.engines.local.preparation import describe_replica, prepare, tensorboard_on_host
-from services.scheduler.ports import CodeInline, GangMount, GangStart, StartRefusedError
+from services.scheduler.ports import CodeDirectory, CodeInline, GangMount, GangStart, StartRefusedError
 from tests.support.local_engine import gang_of
 
 MOUNTS = (GangMount(Path("/data/team"), "/mnt/data"), GangMount(Path("/data/other"), "/mnt/data2"))
@@ -21,8 +21,8 @@ def test_etc_has_the_host_s_names_and_the_gang_s(tmp_path: Path):
     gang = gang_of("a", "b", files={"hostfile": "x\n", "hosts/worker": "y\n"})
     gang_dir = directory_of(gang, tmp_path)
 
-    prepare(gang_dir, gang)
-    prepare(gang_dir, gang)
+    prepare(gang_dir, gang, tmp_path / "home")
+    prepare(gang_dir, gang, tmp_path / "home")
 
     hosts = (gang_dir.etc / "hosts").read_text()
     assert hosts.startswith(Path("/etc/hosts").read_text().rstrip("\n"))
@@ -35,7 +35,7 @@ def test_code_is_laid_once_for_the_gang(tmp_path: Path):
     gang = gang_of("a", code=CodeInline({"train.py": "x"}))
     gang_dir = directory_of(gang, tmp_path)
 
-    prepare(gang_dir, gang)
+    prepare(gang_dir, gang, tmp_path / "home")
 
     assert (gang_dir.code / "train.py").read_text() == "x"
 
@@ -45,7 +45,7 @@ def test_a_file_outside_of_its_place_is_refused(tmp_path: Path, name: str):
     gang = gang_of("a", files={name: ""})
 
     with pytest.raises(StartRefusedError, match="must be relative"):
-        prepare(directory_of(gang, tmp_path), gang)
+        prepare(directory_of(gang, tmp_path), gang, tmp_path / "home")
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,24 @@ def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
         "tensorboard": "/data/runs",
     }
     assert "secret" not in replica.identity.read_text() + replica.ship.read_text()
+
+
+def test_a_code_directory_is_copied_and_no_link_leads_it_out_of_its_root_or_into_the_platform(tmp_path: Path):
+    home, storage = tmp_path / "home", tmp_path / "storage"
+    (home / "config").mkdir(parents=True)
+    (home / "config/secrets.json").write_text("secret")
+    (storage / "src").mkdir(parents=True)
+    (storage / "src/train.py").write_text("x")
+    (storage / "out").symlink_to(home / "config")
+
+    good = gang_of("a", code=CodeDirectory(storage / "src", storage))
+    gang_dir = directory_of(good, home / "gangs")
+    prepare(gang_dir, good, home)
+    assert (gang_dir.code / "train.py").read_text() == "x"
+
+    for code in (CodeDirectory(storage / "out", storage), CodeDirectory(storage / "out"), CodeDirectory(tmp_path)):
+        gang = gang_of("a", code=code)
+        gang_dir = directory_of(gang, home / "gangs")
+        with pytest.raises(StartRefusedError, match=r"leads to|platform's own state"):
+            prepare(gang_dir, gang, home)
+        assert not gang_dir.code.exists()

@@ -206,3 +206,18 @@ def test_what_an_interrupted_call_left_is_replaced(tmp_path: Path):
     lay_code(CodeInline({"a": ""}), tmp_path / "code")
 
     assert everything_below(tmp_path) == {"code", "code/a"}
+
+
+def test_many_files_that_cannot_be_copied_make_one_short_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "src").mkdir()
+    for number in range(500):
+        (tmp_path / f"src/{number}").write_text("x")
+
+    def vanishes(source: str, target: str, **_: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", source)
+
+    monkeypatch.setattr("shutil.copy2", vanishes)
+    monkeypatch.setattr("shutil.copytree.__defaults__", (False, None, vanishes, False, False))
+    with pytest.raises(StartRefusedError, match="500 files cannot be copied") as refused:
+        lay_code(CodeDirectory(tmp_path / "src"), tmp_path / "code")
+    assert len(str(refused.value)) < 1000
