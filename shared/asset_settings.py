@@ -1,7 +1,7 @@
-"""Settings that submitter and scheduler share: the keys of secrets, and the S3 that `s3://` means on this platform.
+"""Settings that submitter and scheduler share: the keys of secrets, and how sources of code and data are reached.
 
-The launcher reads `S3Settings` from its own environment and hands it to both; a service that runs alone reads the same
-variables itself.
+The launcher reads `SourceSettings` from its own environment and hands it to both; a service that runs alone reads the
+same variables itself.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class S3Options:
     secret_key: str = field(repr=False)
 
 
-class S3Settings(BaseModel):
-    """What `TRAINMASTER_S3_*` says."""
+class SourceSettings(BaseModel):
+    """What the platform is told of the sources of code and data: `TRAINMASTER_S3_*` and `TRAINMASTER_GIT_*`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,6 +35,8 @@ class S3Settings(BaseModel):
     s3_region: str = Field("us-east-1", min_length=1, description="region of the buckets")
     s3_key_id: str = Field("", description="access key id; empty: s3:// is refused")
     s3_secret_key_file: Path | None = Field(None, description="file with the secret access key")
+
+    git_ca_file: Path | None = Field(None, description="certificates of authorities, in place of the machine's")
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
@@ -50,7 +52,7 @@ class S3Settings(BaseModel):
         return S3Options(self.s3_endpoint, self.s3_region, self.s3_key_id, secret_key)
 
 
-class AssetSettings(ServiceSettings, S3Settings):
+class AssetSettings(ServiceSettings, SourceSettings):
     """Settings of a service that handles assets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

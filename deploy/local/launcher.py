@@ -33,7 +33,7 @@ from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import SubmitterSettings
 from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
 from services.watchdog.settings import WatchdogSettings
-from shared.asset_settings import S3Settings
+from shared.asset_settings import SourceSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 from shared.clock import SystemClock, rfc3339
@@ -130,8 +130,8 @@ class _Platform:
 
     async def _bootstrap(self) -> list[Service]:
         root, secrets = self._home.root, self._secrets
-        s3 = read_settings(S3Settings, os.environ).model_dump()
-        assets = {"secret_keys_file": self._home.secret_keys, **s3}
+        sources = read_settings(SourceSettings, os.environ).model_dump()
+        assets = {"secret_keys_file": self._home.secret_keys, **sources}
         submitter = SubmitterSettings.model_validate(
             self._common("submitter")
             | assets

@@ -20,7 +20,6 @@ from services.scheduler.api.documents import instance_types_router, pools_router
 from services.scheduler.api.standings import nodes_router, queue_router
 from services.scheduler.control.controller import Controller
 from services.scheduler.control.inventory import InventoryKeeper
-from services.scheduler.control.job_secrets import JobSecrets
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.leadership import Leadership
 from services.scheduler.control.starter import GangStarter
@@ -31,6 +30,10 @@ from services.scheduler.handlers.standings import StandingHandlers
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
+from services.scheduler.sources.code import CodeSource
+from services.scheduler.sources.git_command import Git
+from services.scheduler.sources.job_secrets import JobSecrets
+from services.scheduler.sources.repositories import Repositories
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -70,12 +73,7 @@ class SchedulerService:
         self._catalog = CatalogWatch(bus)
         self._revocations = KvRevocations(bus.js, clock)
         self._leadership = Leadership(bus, clock, settings.identity)
-        self._starter = GangStarter(
-            engine,
-            Blobs(bus.js, CODE_BUCKET),
-            JobSecrets(self._catalog, Vault(bus, settings.keyring())),
-            settings.home / "scheduler" / "archives",
-        )
+        self._starter = self._make_starter()
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
         self._controller: Controller | None = None
@@ -159,6 +157,14 @@ class SchedulerService:
     def _on_cluster_changed(self) -> None:
         if self._controller is not None:
             self._controller.on_cluster_changed()
+
+    def _make_starter(self) -> GangStarter:
+        settings, own = self._settings, self._settings.home / "scheduler"
+        secrets = JobSecrets(self._catalog, Vault(self._bus, settings.keyring()))
+        repositories = Repositories(own / "git", Git(own / "git", settings.git_ca_file))
+        blobs = Blobs(self._bus.js, CODE_BUCKET)
+        code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives")
+        return GangStarter(self._engine, code, secrets)
 
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)

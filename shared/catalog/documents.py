@@ -17,6 +17,7 @@ from shared.catalog.fields import (
     PASSWORD_MIN,
     Cpu,
     DataUri,
+    GitUrl,
     Memory,
     Password,
     Price,
@@ -241,13 +242,21 @@ class Image(CatalogDocument):
     spec: ImageSpec = Field(description="an object with type, address and access")
 
 
+class GitRepository(Document):
+    """Where a repository is, and what opens it."""
+
+    url: GitUrl = Field(description="a URL such as https://git.example/team/code.git")
+    secret: Name | None = Field(None, description="the name of a secret with the password or token")
+    username: Name | None = Field(None, description="the user that the password or token belongs to")
+
+
 class CodeSetSpec(Document):
     """Code in one of the ways that there are."""
 
     upload: UploadDigest | None = Field(None, description="the digest of an upload (sha256:…)")
     directory: DataUri | None = Field(None, description="a URI such as file:///data/code")
     inline: Mapping[RelativePath, Text] | None = Field(None, description="an object of file paths, each with its text")
-    git: JsonValue = Field(None, description="nothing; git is not available yet")
+    git: GitRepository | None = Field(None, description="an object with url, and secret where one is needed")
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -259,7 +268,7 @@ class CodeSet(CatalogDocument):
     PREFIX = "cs"
 
     kind: Literal["CodeSet"] = Field(description="'CodeSet'")
-    spec: CodeSetSpec = Field(description="an object with one of upload, directory and inline")
+    spec: CodeSetSpec = Field(description="an object with one of upload, directory, inline and git")
 
 
 class SecretSpec(Document):

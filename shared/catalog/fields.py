@@ -6,6 +6,7 @@ A `file://` URI is taken literally: what stands behind the two slashes is the pa
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final
 
@@ -21,6 +22,7 @@ PASSWORD_MIN: Final = 12
 PASSWORD_MAX: Final = 256
 SECRET_MAX_BYTES: Final = 64 * KIB
 
+_GIT_URL: Final = re.compile(r"https://[A-Za-z0-9.\-]+(:[0-9]{1,5})?/[A-Za-z0-9._~%+,/\-]{1,1000}", re.ASCII)
 _LATER_SCHEMES: Final = ("s3://", "pvc://", "nfs://")
 _AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
 
@@ -97,6 +99,22 @@ def _uri(uri: str) -> str:
     return uri
 
 
+def _git_url(url: str) -> str:
+    """A repository by https, or on this machine; credentials have no place in it, as everybody sees it."""
+    if url.startswith(FILE_SCHEME):
+        check_absolute_path(file_path(url))
+        return url
+    if url.startswith("ssh://"):
+        raise refuse("not-yet-available", "ssh:// is not available yet; give an https:// URL")
+    if _GIT_URL.fullmatch(url) is None:
+        raise refuse(
+            "uri-invalid",
+            f"{shown(url)} is no git URL that is known here; give one such as https://git.example/team/code.git, "
+            "without user, password, query and fragment",
+        )
+    return url
+
+
 def check_password(password: str) -> str:
     """A password that is long enough; length is what counts, so nothing else is asked of it. It is never shown."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
@@ -119,5 +137,6 @@ Cpu = Annotated[int, BeforeValidator(_cpu), PlainSerializer(format_cpu, return_t
 Memory = Annotated[int, BeforeValidator(_memory), PlainSerializer(format_memory, return_type=str), _AMOUNT]
 Price = Annotated[int, BeforeValidator(_price), PlainSerializer(format_price, return_type=str), _AMOUNT]
 DataUri = Annotated[str, AfterValidator(_uri)]
+GitUrl = Annotated[str, AfterValidator(_git_url)]
 Password = Annotated[str, AfterValidator(check_password)]
 SecretValue = Annotated[str, AfterValidator(check_secret_value)]

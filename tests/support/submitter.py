@@ -68,6 +68,15 @@ class Submission:
             sequence = await self.bus.append(event, expected=before.sequence)
             await self.service.jobs.reached(sequence)
 
+    async def observe(self, job: str, payload: Payload) -> None:
+        """Play the scheduler: append an observation of a job, and wait until the submitter has seen it."""
+        before = await self.bus.load_job(job)
+        assert before is not None
+        event = Event.of(
+            payload, job=job, attempt=1, time=SystemClock().now(), owner=before.owner, project=before.project
+        )
+        await self.service.jobs.reached(await self.bus.observe(event))
+
 
 def settings_for(home: Path, url: str, **more: Any) -> SubmitterSettings:
     """Settings of a submitter whose state lies in a directory of the test."""

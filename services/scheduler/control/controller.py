@@ -57,6 +57,14 @@ class Starter(Protocol):
         """Start the job's present attempt; raises StartRefusedError."""
         ...
 
+    def abandon(self, gang: str) -> None:
+        """Do not start the gang, where it is still being prepared."""
+        ...
+
+    def abandon_all(self) -> None:
+        """Start nothing that is still being prepared."""
+        ...
+
 
 class Controller:
     """Looks after every job until it is cancelled or deposed."""
@@ -102,6 +110,7 @@ class Controller:
             raise self._failure
         finally:
             await end(*self._tasks)
+            self._starter.abandon_all()
             await self._gangs.close()
 
     # --- what happened
@@ -202,6 +211,7 @@ class Controller:
                     self._gangs.start(gang, lambda: self._starter.start(job))
                 case StopGang(grace_s):
                     self._log.info("gang_stop", job=job.id, attempt=job.attempt.number, grace_s=grace_s)
+                    self._starter.abandon(gang)
                     self._gangs.stop(gang, grace_s)
 
     def _place(self, now: datetime) -> None:

@@ -54,9 +54,9 @@ def gang_shape(job: Job, spec: TrainingSpec, terms: Terms, *, named_hosts: bool)
 
 
 def stored_code(job: Job) -> Code | None:
-    """Code that needs not be fetched: files in the spec, or a directory; None for an upload and for no code at all."""
+    """Code that needs not be fetched: files in the spec, or a directory; None for all other code, and for none."""
     code, spec = job.submitted.resolved.code, job.submitted.spec
-    if code is None or code.kind == "upload":
+    if code is None or code.kind in ("upload", "git"):
         return None
     if code.kind == "directory":
         return CodeDirectory(Path(file_path(code.uri or "")), Path(file_path(code.root)) if code.root else None)

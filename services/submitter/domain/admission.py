@@ -106,7 +106,7 @@ def _answers(job: JobSpec, world: World) -> Iterator[_Answer]:
     for index, mount in enumerate(job.spec.mounts):
         yield mount_of(index, mount, world)
     for variable, secret in job.spec.secrets.items():
-        violation = secret_violation(secret, pointer(("spec", "secrets", variable)), world)
+        violation = secret_violation(secret, pointer(("spec", "secrets", variable)), world.catalog, world.asker)
         if violation is not None:
             yield violation
     for index, role in enumerate(job.spec.roles):
