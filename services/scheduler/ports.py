@@ -52,13 +52,15 @@ class Inventory:
 class GangMount:
     """A directory of the host at a path in every replica.
 
-    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it.
+    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it. What was `made`
+    for this gang by the platform may lie within its own state, which is closed to mounts otherwise.
     """
 
     source: Path
     path: str
     read_only: bool = False
     root: Path | None = None
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,4 +33,4 @@ class SubmitterSettings(AssetSettings):
     def locations(self) -> Locations:
         """The directories that may get names."""
         prefixes = tuple(prefix for prefix in self.file_prefixes.split(os.pathsep) if prefix)
-        return Locations(prefixes, str(self.home.absolute()))
+        return Locations(prefixes, str(self.home.absolute()), has_s3=self.s3() is not None)

@@ -17,6 +17,7 @@ from shared.catalog.fields import (
     PASSWORD_MIN,
     Cpu,
     DataUri,
+    DirectoryUri,
     GitUrl,
     Memory,
     Password,
@@ -188,7 +189,7 @@ class InstanceType(CatalogDocument):
 class DataSpec(Document):
     """Where data is and who may use it."""
 
-    uri: DataUri = Field(description="a URI such as file:///data/mnist")
+    uri: DataUri = Field(description="a URI such as file:///data/mnist or s3://bucket/mnist")
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -254,7 +255,7 @@ class CodeSetSpec(Document):
     """Code in one of the ways that there are."""
 
     upload: UploadDigest | None = Field(None, description="the digest of an upload (sha256:…)")
-    directory: DataUri | None = Field(None, description="a URI such as file:///data/code")
+    directory: DirectoryUri | None = Field(None, description="a URI such as file:///data/code")
     inline: Mapping[RelativePath, Text] | None = Field(None, description="an object of file paths, each with its text")
     git: GitRepository | None = Field(None, description="an object with url, and secret where one is needed")
     access: Access = Field(Access(), description="an object with public, users and groups")

@@ -31,6 +31,7 @@ from services.scheduler.domain.reconcile import (
     Append,
     Fact,
     Report,
+    SaveData,
     Situation,
     StartGang,
     StopGang,
@@ -57,12 +58,24 @@ class Starter(Protocol):
         """Start the job's present attempt; raises StartRefusedError."""
         ...
 
+    async def save(self, gang: str) -> None:
+        """Bring away what the gang wrote."""
+        ...
+
+    def is_unsaved(self, gang: str) -> bool:
+        """Whether the gang may have written something that has to be brought away."""
+        ...
+
+    def save_problem(self, gang: str) -> str:
+        """What of it is lost nevertheless; empty where nothing is."""
+        ...
+
     def abandon(self, gang: str) -> None:
         """Do not start the gang, where it is still being prepared."""
         ...
 
     def abandon_all(self) -> None:
-        """Start nothing that is still being prepared."""
+        """Start nothing that is still being prepared, and save nothing more."""
         ...
 
 
@@ -195,6 +208,9 @@ class Controller:
             stop_called=view.stop_called,
             reported_at=self._reported_at.get(gang),
             refusal=view.refusal,
+            unsaved=self._starter.is_unsaved(gang),
+            save_called=view.save_called,
+            save_problem=self._starter.save_problem(gang),
         )
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)
@@ -213,6 +229,9 @@ class Controller:
                     self._log.info("gang_stop", job=job.id, attempt=job.attempt.number, grace_s=grace_s)
                     self._starter.abandon(gang)
                     self._gangs.stop(gang, grace_s)
+                case SaveData():
+                    self._log.info("gang_save", job=job.id, attempt=job.attempt.number)
+                    self._gangs.save(gang, lambda: self._starter.save(gang))
 
     def _place(self, now: datetime) -> None:
         for start in plan(self._world.snapshot(but=self._busy)):

@@ -1,7 +1,7 @@
-"""Having a placed gang started: what it needs is fetched for the moment of the start, the engine keeps a copy.
+"""Having a placed gang started, with what it needs fetched before, and what it wrote brought away after its end.
 
-Fetching may take long, so it can be abandoned at any moment: by a stop of the job, or by the end of the platform, whose
-next start fetches again. Once the engine has been called, it completes what it began.
+Both may take long, so they can be abandoned at any moment: by a stop of the job, or by the end of the platform, whose
+next start continues or repeats them. Once the engine has been called, it completes what it began.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from services.scheduler.domain.starting import gang_start
 from services.scheduler.ports import Engine, GangStart, StartRefusedError
 from services.scheduler.sources.code import CodeSource
+from services.scheduler.sources.data import DataSource
 from services.scheduler.sources.job_secrets import JobSecrets
 from shared.ids import gang_id
 from shared.jobs import Job
@@ -20,10 +21,12 @@ from shared.jobs import Job
 class GangStarter:
     """Prepares gangs and hands them to the engine."""
 
-    def __init__(self, engine: Engine, code: CodeSource, secrets: JobSecrets) -> None:
+    def __init__(self, engine: Engine, code: CodeSource, data: DataSource, secrets: JobSecrets) -> None:
         self._engine = engine
         self._code = code
+        self._data = data
         self._secrets = secrets
+        self._saving: dict[str, asyncio.Task[None]] = {}
         self._preparing: dict[str, asyncio.Task[GangStart]] = {}
         self._named_hosts: bool | None = None
 
@@ -40,15 +43,34 @@ class GangStarter:
             if not preparing.cancelled():
                 await self._engine.start(preparing.result())
 
+    async def save(self, gang: str) -> None:
+        """Bring away what the gang wrote, unless it is abandoned."""
+        saving = self._saving[gang] = asyncio.create_task(self._data.save(gang))
+        try:
+            await asyncio.wait({saving})
+        finally:
+            saving.cancel()
+            del self._saving[gang]
+        if not saving.cancelled():
+            saving.result()
+
+    def is_unsaved(self, gang: str) -> bool:
+        """Whether the gang may have written something that has to be brought away."""
+        return self._data.is_unsaved(gang)
+
+    def save_problem(self, gang: str) -> str:
+        """What of it is lost nevertheless; empty where nothing is."""
+        return self._data.problem(gang)
+
     def abandon(self, gang: str) -> None:
         """Prepare the gang no more; it is not started then."""
         if gang in self._preparing:
             self._preparing[gang].cancel()
 
     def abandon_all(self) -> None:
-        """Prepare nothing more."""
-        for preparing in self._preparing.values():
-            preparing.cancel()
+        """Prepare and save nothing more."""
+        for task in (*self._preparing.values(), *self._saving.values()):
+            task.cancel()
 
     async def _prepare(self, job: Job, stack: AsyncExitStack) -> GangStart:
         placement = job.attempt.placement
@@ -56,8 +78,9 @@ class GangStarter:
             raise StartRefusedError("the attempt has no placement")
         named_hosts = await self._has_named_hosts()
         code = await stack.enter_async_context(self._code.of(job))
+        data = await self._data.lay(job)
         secrets = await self._secrets.of(job)
-        return gang_start(job, placement, code, secrets, named_hosts=named_hosts)
+        return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts)
 
     async def _has_named_hosts(self) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""

@@ -15,9 +15,18 @@ from shared.jobspec.models import TrainingSpec
 
 
 def gang_start(
-    job: Job, placement: Placed, code: Code | None, secrets: Mapping[str, str], *, named_hosts: bool
+    job: Job,
+    placement: Placed,
+    code: Code | None,
+    secrets: Mapping[str, str],
+    *,
+    data: Mapping[str, Path],
+    named_hosts: bool,
 ) -> GangStart:
-    """Everything about the job's present attempt; replicas in the order of their ranks."""
+    """Everything about the job's present attempt; replicas in the order of their ranks.
+
+    `data` has the directory for each mount, by its path, whose source is not on this machine.
+    """
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
     environment = GangEnvironment(shape)
@@ -28,7 +37,7 @@ def gang_start(
         project=job.project,
         cluster=placement.cluster,
         replicas=tuple(_replicas(shape, spec, terms, placement, environment)),
-        mounts=tuple(_mount(mount) for mount in job.submitted.resolved.mounts),
+        mounts=tuple(_mount(mount, data) for mount in job.submitted.resolved.mounts),
         code=code,
         files=environment.files,
         secrets=secrets,
@@ -83,6 +92,8 @@ def _replicas(
             )
 
 
-def _mount(mount: ResolvedMount) -> GangMount:
+def _mount(mount: ResolvedMount, data: Mapping[str, Path]) -> GangMount:
+    if mount.mount_path in data:
+        return GangMount(data[mount.mount_path], mount.mount_path, mount.read_only, made=True)
     root = Path(file_path(mount.root)) if mount.root else None
     return GangMount(Path(file_path(mount.uri)), mount.mount_path, mount.read_only, root)

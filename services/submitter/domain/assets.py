@@ -33,7 +33,7 @@ from shared.catalog import (
 )
 from shared.catalog.access import DEFAULT_PROJECT, asker_named
 from shared.catalog.documents import GitRepository, Members
-from shared.catalog.fields import FILE_SCHEME, file_path
+from shared.catalog.fields import FILE_SCHEME, place_of
 from shared.catalog.view import DocumentT
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, Violation
@@ -119,7 +119,7 @@ def stamped(
 def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violation]:
     match document:
         case Storage():
-            yield from _given(setting.locations.storage_violation(file_path(document.spec.uri), "/spec/uri"))
+            yield from _given(setting.locations.storage_violation(place_of(document.spec.uri), "/spec/uri"))
         case Dataset() | Model():
             yield from _location(document.spec.uri, "/spec/uri", setting)
         case Image():
@@ -136,7 +136,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
 
 
 def _location(uri: str, pointer: str, setting: Setting) -> Iterator[Violation]:
-    yield from _given(setting.locations.data_violation(file_path(uri), pointer, setting.asker, setting.catalog))
+    yield from _given(setting.locations.data_violation(place_of(uri), pointer, setting.asker, setting.catalog))
 
 
 def _image_address(image: Image) -> Iterator[Violation]:

@@ -30,7 +30,7 @@ from shared.catalog import (
 )
 from shared.catalog.access import asker_named
 from shared.catalog.documents import GitRepository
-from shared.catalog.fields import FILE_SCHEME, file_path, file_uri
+from shared.catalog.fields import FILE_SCHEME, place_of, uri_of
 from shared.documents.fields import shown
 from shared.errors import Violation
 from shared.events import ResolvedCode, ResolvedImage, ResolvedMount, ResolvedRole
@@ -166,7 +166,7 @@ def mount_of(index: int, mount: Mount, world: World) -> ResolvedMount | Violatio
 def _withdrawn(asset: Dataset | Model | CodeSet, uri: str, pointer: str, world: World) -> Violation | None:
     """The refusal of an asset whose owner may not point to its directory any more."""
     owner = asker_named(asset.owner or "", world.catalog)
-    if world.locations.data_violation(file_path(uri), pointer, owner, world.catalog) is None:
+    if world.locations.data_violation(place_of(uri), pointer, owner, world.catalog) is None:
         return None
     sentence = (
         f"the owner of {asset.SINGULAR} {shown(asset.name)} may not use its directory any more; ask {asset.owner}"
@@ -179,11 +179,11 @@ def _root(asset: Storage | Dataset | Model | CodeSet, uri: str, world: World) ->
     if isinstance(asset, Storage):
         return uri
     owner = asker_named(asset.owner or "", world.catalog)
-    return file_uri(world.locations.root_of(file_path(uri), owner, world.catalog))
+    return uri_of(world.locations.root_of(place_of(uri), owner, world.catalog))
 
 
 def _below(uri: str, sub_path: str | None) -> str:
-    return file_uri(f"{file_path(uri).rstrip('/')}/{sub_path}") if sub_path else uri
+    return uri_of(f"{place_of(uri).rstrip('/')}/{sub_path}") if sub_path else uri
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------
