@@ -154,7 +154,8 @@ async def test_images_resolve_by_where_they_come_from(submission: Submission) ->
 @pytest.mark.parametrize(
     ("kind", "plural", "spec", "pointer", "code"),
     [
-        ("Dataset", "datasets", {"uri": "s3://x/y"}, "/spec/uri", "not-yet-available"),
+        ("Dataset", "datasets", {"uri": "s3://bucket/y"}, "/spec/uri", "s3-not-configured"),
+        ("Dataset", "datasets", {"uri": "nfs://host/y"}, "/spec/uri", "not-yet-available"),
         ("Dataset", "datasets", {"uri": "file:///data/team", "acess": {}}, "/spec/acess", "unknown-key"),
         ("Project", "projects", {"members": {"users": ["nobody"]}}, "/spec/members/users/0", "unknown-user"),
         ("Image", "images", {"address": "x:1", "access": {"groups": ["g"]}}, "/spec/access/groups/0", "unknown-group"),
