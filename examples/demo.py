@@ -38,11 +38,9 @@ class Command:
     """The `trainmaster` command of this environment, with a login of the demo's own."""
 
     def __init__(self, credentials: Path) -> None:
-        programs = Path(sys.executable).parent
-        self._program = str(programs / "trainmaster")
+        self._program = str(Path(sys.executable).parent / "trainmaster")
         others = {name: value for name, value in os.environ.items() if not name.startswith("TRAINMASTER_")}
-        path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # replicas find python and torchrun by it
-        self._environment = others | {"PATH": path, "TRAINMASTER_CONFIG": str(credentials)}
+        self._environment = others | {"TRAINMASTER_CONFIG": str(credentials)}
 
     def show(self, *arguments: str) -> None:
         """Run a command with its output on the terminal."""

@@ -9,6 +9,7 @@ next launcher finds the lock free and takes them up again.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -20,7 +21,7 @@ import structlog
 from pydantic import SecretStr
 
 from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
-from deploy.local.home import Home, RunningPlatform, Secrets
+from deploy.local.home import Home, RunningPlatform, Secrets, write_private
 from deploy.local.nats_conf import nats_config
 from deploy.local.readiness import await_ready
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
@@ -36,6 +37,7 @@ from services.watchdog.settings import WatchdogSettings
 from shared.asset_settings import SourceSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
+from shared.bus.streams import BILLING
 from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
@@ -92,6 +94,7 @@ class _Platform:
         self._home.nats_config.write_text(
             nats_config(self._nats_port, self._home.root / "nats", self._secrets.nats_passwords)
         )
+        write_private(self._home.billing_access, self._billing_access())
         try:
             await self._nats.start()
             await await_nats(self._nats_port, self._nats, self._home.root / "nats.log")
@@ -149,7 +152,7 @@ class _Platform:
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
-            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog"))),
+            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog") | {"home": root})),
             bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
             bootstrap_logs(LogsSettings.model_validate(self._common("logs") | {"home": root})),
         )
@@ -165,6 +168,12 @@ class _Platform:
             "port": self._options.port,
             "jwks_file": self._home.jwks,
         }
+
+    def _billing_access(self) -> str:
+        """What a billing subscriber connects with; the port may be another at every start."""
+        user = "billing"
+        access = {"url": self._nats_url, "user": user, "password": self._secrets.nats_passwords[user]}
+        return json.dumps({**access, "stream": BILLING.stream, "consumer": BILLING.durable}) + "\n"
 
     @property
     def _nats_url(self) -> str:

@@ -25,7 +25,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from shared.bus.errors import BusError, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.history import History
-from shared.bus.streams import EPOCH_SUBJECT, JOBS
+from shared.bus.streams import EPOCH_SUBJECT, JOBS, NODES, USAGE
 from shared.events import CONTENT_TYPE, Event, encode, subject_of
 from shared.ids import name_token
 
@@ -36,10 +36,19 @@ TIME_TO_LIVE: Final = "Nats-TTL"
 
 _WRONG_SEQUENCE: Final = 10071
 _DUPLICATE_IN_BATCH: Final = 10201
+_INCOMPLETE_BATCH: Final = 10176
+_STORE_FAILED: Final = 10077
 _ATTEMPT_TIMEOUT_S: Final = 3.0
 _MAX_PAUSE_S: Final = 1.0
 _FENCE_LIFE: Final = "1s"
+
+
+class _NotStoredError(Exception):
+    """The server could not keep a message, as on a full disk; later it may."""
+
+
 _TRANSIENT: Final = (
+    _NotStoredError,
     NatsTimeoutError,
     NoRespondersError,
     ConnectionClosedError,
@@ -135,6 +144,19 @@ class Publisher:
             raise BusError(f"{subject} was refused: {answer.error}")
         return answer.sequence
 
+    async def meter(self, event: Event, subject: str, expected: int) -> int:
+        """Publish a usage event if the subject still ends with the expected sequence; gives its own."""
+        headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
+        answer = await self._send([_Message(subject, encode(event), headers)])
+        if answer.error_code == _WRONG_SEQUENCE or answer.duplicate:
+            last = await self._history.last_event(subject, stream=USAGE)
+            if last is not None and last.event.same_fact(event):
+                return last.sequence
+            raise ConcurrentWriteError(subject, expected)
+        if answer.error_code:
+            raise BusError(f"{subject} was refused: {answer.error}")
+        return answer.sequence
+
     async def elect(self, event: Event, expected: int) -> int:
         """Publish a leadership event if the epoch is still the expected one; gives the new epoch."""
         headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
@@ -166,7 +188,10 @@ class Publisher:
         reply = await self._client.request(
             message.subject, message.body, timeout=_ATTEMPT_TIMEOUT_S, headers=message.headers
         )
-        return _answer(reply.data)
+        answer = _answer(reply.data)
+        if answer.error_code in (_STORE_FAILED, _INCOMPLETE_BATCH):
+            raise _NotStoredError(answer.error)
+        return answer
 
     async def _batch(self, messages: Sequence[_Message]) -> _Answer:
         batch = uuid.uuid4().hex
@@ -223,7 +248,7 @@ def _headers(event: Event) -> dict[str, str]:
 
 
 def _stream_of(event: Event) -> str:
-    return "NODES" if event.data.KIND == "node" else JOBS
+    return {"node": NODES, "usage": USAGE}.get(event.data.KIND, JOBS)
 
 
 def _answer(body: bytes) -> _Answer:

@@ -6,13 +6,14 @@ the event around it. What it does must be idempotent: a message is acknowledged 
 - returns: acknowledged;
 - raises BusUnavailableError: delivered again after a pause, for as long as it takes;
 - raises UnhandleableError, or the body is no event: kept as a dead letter;
-- raises anything else: delivered again with growing pauses, after `MAX_DELIVERIES` kept as a dead letter.
+- raises anything else: delivered again with growing pauses, after `Redelivery.max_deliveries` kept as a dead letter.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -29,12 +30,22 @@ from shared.events import EventError, decode
 from shared.jobs import Recorded
 from shared.telemetry import Tracing
 
-MAX_DELIVERIES: Final = 8
-_FIRST_PAUSE_S: Final = 0.25
-_MAX_PAUSE_S: Final = 30.0
 _RECONNECT_WAIT_S: Final = 0.25
 
 Handler = Callable[[Recorded], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """How often a failing message is tried before it is buried, and the pauses between, which double each time."""
+
+    max_deliveries: int = 8
+    first_pause_s: float = 0.25
+    max_pause_s: float = 30.0
+
+    def pause_s(self, deliveries: int) -> float:
+        """How long to wait after so many deliveries."""
+        return float(min(self.max_pause_s, self.first_pause_s * 2 ** min(deliveries, 10)))
 
 
 def reactions_broker(options: BusOptions) -> NatsBroker:
@@ -45,7 +56,7 @@ def reactions_broker(options: BusOptions) -> NatsBroker:
         inbox_prefix=options.inbox_prefix,
         reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
         max_reconnect_attempts=-1,
-        logger=logging.getLogger(__name__),
+        logger=logging.getLogger("faststream.reactions"),
         log_level=logging.DEBUG,
         ack_policy=AckPolicy.MANUAL,
         apply_types=False,
@@ -68,9 +79,10 @@ def react(
     service: str,
     tracing: Tracing,
     workers: int = 4,
+    redelivery: Redelivery | None = None,
 ) -> None:
     """Hand every event of the reaction to the handler, at most `workers` at a time; `options` are the broker's."""
-    outcome = _Outcome(service, reaction, handler, tracing)
+    outcome = _Outcome(service, reaction, handler, tracing, redelivery or Redelivery())
 
     @broker.subscriber(
         reaction.subject,
@@ -95,11 +107,14 @@ async def _undecoded(message: NatsMessage) -> Msg:
 class _Outcome:
     """Runs the handler on one message and settles it."""
 
-    def __init__(self, service: str, reaction: Reaction, handler: Handler, tracing: Tracing) -> None:
+    def __init__(
+        self, service: str, reaction: Reaction, handler: Handler, tracing: Tracing, redelivery: Redelivery
+    ) -> None:
         self._service = service
         self._reaction = reaction
         self._handler = handler
         self._tracing = tracing
+        self._redelivery = redelivery
         self._log = structlog.get_logger(service=service, consumer=reaction.durable)
 
     async def settle(self, message: Msg) -> None:
@@ -109,17 +124,17 @@ class _Outcome:
             await self._handle(recorded)
         except (UnavailableError, BusUnavailableError) as error:
             self._log.warning("reaction_waits", subject=message.subject, reason=error.message)
-            await message.nak(delay=_pause_s(deliveries))
+            await message.nak(delay=self._redelivery.pause_s(deliveries))
         except UnhandleableError as error:
             await self._bury(message, error.reason, error.message)
         except EventError as error:
             await self._bury(message, "malformed", error.message)
         except Exception as error:  # noqa: BLE001  # whatever a handler does, the message must be settled
             self._log.exception("reaction_failed", subject=message.subject, deliveries=deliveries)
-            if deliveries >= MAX_DELIVERIES:
+            if deliveries >= self._redelivery.max_deliveries:
                 await self._bury(message, type(error).__name__, str(error))
             else:
-                await message.nak(delay=_pause_s(deliveries))
+                await message.nak(delay=self._redelivery.pause_s(deliveries))
         else:
             await message.ack()
 
@@ -144,7 +159,3 @@ class _Outcome:
         await bury(message._client.jetstream(), letter)  # noqa: SLF001  # the message's own connection has the rights
         self._log.error("message_buried", subject=message.subject, reason=reason, detail=detail)
         await message.ack()
-
-
-def _pause_s(deliveries: int) -> float:
-    return float(min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(deliveries, 10)))

@@ -149,6 +149,14 @@ class ReplicaRef(Fact):
     index: int
 
 
+class UsagePhase(StrEnum):
+    """What replicas that hold capacity were doing; only running ones are billed."""
+
+    DIAGNOSING = "diagnosing"
+    STARTING = "starting"
+    RUNNING = "running"
+
+
 class EndReason(StrEnum):
     """Why an attempt ended."""
 
