@@ -12,7 +12,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from shared.settings import ServiceSettings
+from shared.settings import ServiceSettings, SettingsError, variable
 from shared.vault.keyring import Keyring
 
 
@@ -45,10 +45,10 @@ class SourceSettings(BaseModel):
         return self
 
     def s3(self) -> S3Options | None:
-        """The object store; None where none is configured."""
+        """The object store; None where none is configured. Raises SettingsError."""
         if self.s3_secret_key_file is None:
             return None
-        secret_key = self.s3_secret_key_file.read_text().strip()
+        secret_key = _content(self.s3_secret_key_file, "s3_secret_key_file").strip()
         return S3Options(self.s3_endpoint, self.s3_region, self.s3_key_id, secret_key)
 
 
@@ -60,5 +60,12 @@ class AssetSettings(ServiceSettings, SourceSettings):
     secret_keys_file: Path | None = Field(None, description="file with the keys that seal secrets")
 
     def keyring(self) -> Keyring | None:
-        """Keys of the values of secrets; None where there is no file of them."""
-        return Keyring.load(self.secret_keys_file.read_text()) if self.secret_keys_file else None
+        """Keys of the values of secrets; None where there is no file of them. Raises SettingsError, SealError."""
+        return Keyring.load(_content(self.secret_keys_file, "secret_keys_file")) if self.secret_keys_file else None
+
+
+def _content(file: Path, field: str) -> str:
+    try:
+        return file.read_text()
+    except OSError as error:
+        raise SettingsError(f"{variable(field)}: {file} cannot be read: {error.strerror}") from error

@@ -41,7 +41,7 @@ from shared.bus.streams import BILLING
 from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
-from shared.settings import read_settings
+from shared.settings import read_settings, variable
 from shared.tasks import end
 
 _PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
@@ -142,6 +142,7 @@ class _Platform:
                 "home": root,
                 "signing_key_file": self._home.signing_key,
                 "admin_password": SecretStr(secrets.admin_password),
+                "file_prefixes": os.environ.get(variable("file_prefixes"), ""),
             }
         )
         scheduler = SchedulerSettings.model_validate(

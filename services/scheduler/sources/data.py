@@ -148,7 +148,7 @@ class DataSource:
         for left in reversed(range(SAVE_TRIES)):
             try:
                 await mirror.save(self._bucket(mirror.uri), progress)
-            except (StoreError, StartRefusedError) as error:
+            except (StoreError, StartRefusedError, OSError, ValueError) as error:
                 self._log.warning("data_saving_failed", gang=gang, uri=mirror.uri, reason=str(error))
                 if not left:
                     problem = f"what was written to {mirror.uri} could not be saved: {error}"
