@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from shared.settings import ServiceSettings, SettingsError, variable
 from shared.vault.keyring import Keyring
@@ -34,15 +33,16 @@ class SourceSettings(BaseModel):
     s3_endpoint: str = Field("", pattern=r"^(https?://.+)?$", description="URL of an S3 API; empty: that of AWS")
     s3_region: str = Field("us-east-1", min_length=1, description="region of the buckets")
     s3_key_id: str = Field("", description="access key id; empty: s3:// is refused")
-    s3_secret_key_file: Path | None = Field(None, description="file with the secret access key")
+    s3_secret_key_file: Path | None = Field(None, validate_default=True, description="file with the secret access key")
 
     git_ca_file: Path | None = Field(None, description="certificates of authorities, in place of the machine's")
 
-    @model_validator(mode="after")
-    def _both_or_none(self) -> Self:
-        if bool(self.s3_key_id) != (self.s3_secret_key_file is not None):
+    @field_validator("s3_secret_key_file")
+    @classmethod
+    def _both_or_none(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if bool(info.data.get("s3_key_id")) != (file is not None):
             raise ValueError("give the key id and the file with the secret key, or neither")
-        return self
+        return file
 
     def s3(self) -> S3Options | None:
         """The object store; None where none is configured. Raises SettingsError."""
