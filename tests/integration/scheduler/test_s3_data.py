@@ -49,7 +49,7 @@ def directories(rig: Rig) -> list[Path]:
 async def test_a_job_reads_what_was_there_and_its_output_is_there_when_it_has_succeeded(rig: Rig, s3: S3):
     s3.put(set__in="42")
     async with running(await rig.scheduler(**s3.settings(rig.home))):
-        command = f"cat {MOUNT}/in; mkdir {MOUNT}/out; echo result > {MOUNT}/out/$RANK"
+        command = f"cat {MOUNT}/in; mkdir -p {MOUNT}/out; echo result > {MOUNT}/out/$RANK"
         job = await rig.submit(command, replicas=2, **mounted(s3))
         await rig.until(job, JobState.SUCCEEDED)
         assert s3.contents() == {"set/in": b"42", "set/out/0": b"result\n", "set/out/1": b"result\n"}
