@@ -103,6 +103,7 @@ class Attempt(_Record):
     queued_at: datetime
     placement: ev.Placed | None = None
     placed_at: datetime | None = None
+    code: ev.CodeResolved | None = None
     admitted_at: datetime | None = None
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
@@ -309,6 +310,8 @@ def _observe(job: Job, event: Event) -> Job:
         return _with_attempt(job, attempt.model_copy(update={"replicas": replicas}))
     if isinstance(event.data, ev.IncidentRaised) and event.data not in attempt.incidents:
         return _with_attempt(job, attempt.model_copy(update={"incidents": (*attempt.incidents, event.data)}))
+    if isinstance(event.data, ev.CodeResolved) and attempt.code is None:
+        return _with_attempt(job, attempt.model_copy(update={"code": event.data}))
     if isinstance(event.data, ev.DiagnosisFinished):
         return _with_attempt(job, attempt.model_copy(update={"diagnosis": event.data}))
     return job

@@ -37,6 +37,7 @@ from shared.http.app import create_app
 from shared.http.health import Check
 from shared.readmodel import JobReadModel
 from shared.tasks import run_until
+from shared.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
         routers=_routers(
             handlers,
             Followers(bus, jobs),
-            AssetHandlers(catalog, writer, blobs, locations, clock, jobs),
+            AssetHandlers(catalog, writer, blobs, Vault(bus, settings.keyring()), locations, clock, jobs),
             UploadHandlers(blobs),
             accounts,
             key,

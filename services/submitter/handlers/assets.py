@@ -20,6 +20,7 @@ from shared.catalog import (
     CodeSet,
     Entry,
     Project,
+    Secret,
     Written,
     asker_of,
     may_change,
@@ -30,6 +31,7 @@ from shared.documents import must_parse
 from shared.documents.fields import shown
 from shared.errors import ForbiddenError, InvalidInputError, NotFoundError, Violation
 from shared.readmodel import JobReadModel
+from shared.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class AssetHandlers:
     watch: CatalogWatch
     writer: CatalogWriter
     uploads: Blobs
+    vault: Vault
     locations: Locations
     clock: Clock
     jobs: JobReadModel
@@ -74,9 +77,13 @@ class AssetHandlers:
             violations = assets.check(document, Setting(asker, catalog, self.locations, kept))
             if violations:
                 raise InvalidInputError(violations)
-            return assets.stamped(document, before, self.clock.now(), owner=asker.name)
+            return assets.stamped(assets.without_value(document), before, self.clock.now(), owner=asker.name)
 
-        return await self.writer.put(kind, name, make, if_match=if_match)
+        value = document.spec.value if isinstance(document, Secret) else None
+        written = await self.writer.put(kind, name, make, if_match=if_match, anew=value is not None)
+        if value is not None:
+            await self.vault.keep(document.id, value)
+        return written
 
     async def delete(self, principal: Principal, plural: str, name: str, if_match: int | None) -> None:
         """Remove an asset; jobs that use it go on, as they know what it meant."""
@@ -93,6 +100,8 @@ class AssetHandlers:
                 raise ForbiddenError(f"the project {shown(name)} has quotas; only admins may delete it")
 
         await self.writer.delete(kind, name, check, if_match=if_match)
+        if kind is Secret:
+            await self.vault.forget(Secret.id_of(name))
 
     def _with_use(self, entry: Entry[CatalogDocument]) -> Entry[CatalogDocument]:
         """A project tells what its jobs have now."""

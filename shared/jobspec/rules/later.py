@@ -34,8 +34,6 @@ def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
     if draft.raw("spec", "retry", "on", "diagnosisFailure") is True:
         place = ("spec", "retry", "on", "diagnosisFailure")
         yield not_yet("diagnosis", place, "set it to false or leave it out")
-    if draft.mapping("spec", "secrets"):
-        yield not_yet("secrets", ("spec", "secrets"), "leave it out")
     if draft.raw("spec", "preemptible") is True:
         yield not_yet("preemptible", ("spec", "preemptible"), "set it to false or leave it out")
     if isinstance(draft.raw("spec", "topology"), dict):

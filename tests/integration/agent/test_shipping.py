@@ -15,7 +15,8 @@ import pytest
 from services.agent.domain.tail import NOTICE
 from shared.bus import Bus
 from shared.bus.provision import provision
-from shared.bus.streams import LOGS
+from shared.bus.streams import LOGS, watchdog_partition
+from shared.logs_wire import partition_of
 from tests.support.event_files import scalars, version
 from tests.support.logs import (
     AgentProcess,
@@ -221,6 +222,8 @@ async def test_a_full_transit_makes_the_files_wait(bus: Bus, tmp_path: Path):
     found = (await bus.js.stream_info(LOGS)).config
     await bus.js.update_stream(found.evolve(max_bytes=300_000))
     job = await submit(bus)
+    # Nothing of the watchdog runs here, and the transit holds a message until all who are to read it have.
+    await bus.js.delete_consumer(LOGS, watchdog_partition(partition_of(job)).durable)
     replica = start_replica(tmp_path, job)
     replica.write(os.urandom(2 * MB))
     replica.end()
