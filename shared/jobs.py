@@ -107,7 +107,9 @@ class Attempt(_Record):
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
     incidents: tuple[ev.IncidentRaised, ...] = ()
+    diagnosis_requested_at: datetime | None = None
     diagnosis: ev.DiagnosisFinished | None = None
+    diagnosed_at: datetime | None = None
     ended: ev.AttemptEnded | None = None
     ended_at: datetime | None = None
     decision: ev.RetryDecided | None = None
@@ -309,8 +311,10 @@ def _observe(job: Job, event: Event) -> Job:
         return _with_attempt(job, attempt.model_copy(update={"replicas": replicas}))
     if isinstance(event.data, ev.IncidentRaised) and event.data not in attempt.incidents:
         return _with_attempt(job, attempt.model_copy(update={"incidents": (*attempt.incidents, event.data)}))
-    if isinstance(event.data, ev.DiagnosisFinished):
-        return _with_attempt(job, attempt.model_copy(update={"diagnosis": event.data}))
+    if isinstance(event.data, ev.DiagnosisRequested):
+        return _with_attempt(job, attempt.model_copy(update={"diagnosis_requested_at": event.time}))
+    if isinstance(event.data, ev.DiagnosisFinished) and attempt.diagnosis is None:
+        return _with_attempt(job, attempt.model_copy(update={"diagnosis": event.data, "diagnosed_at": event.time}))
     return job
 
 

@@ -40,7 +40,7 @@ from shared.http.serve import HttpServer
 from shared.service import Service, run_services
 from shared.tasks import end
 
-_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
+_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "TRAINMASTER_PROBE_FAULTS")
 
 
 @dataclass(frozen=True, slots=True)

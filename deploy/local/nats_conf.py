@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from shared.agent_wire import PROBE_SUBJECTS
 from shared.bus.streams import (
     CATALOG_BUCKET,
     CODE_BUCKET,
@@ -32,10 +33,11 @@ _MAX_PAYLOAD: Final = "1MB"
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a NATS user may publish and subscribe to, beside its own inbox."""
+    """What a NATS user may publish and subscribe to, beside its own inbox; `answers`: it may reply to a request."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...] = ()
+    answers: bool = False
 
 
 def _reads(stream: str) -> tuple[str, ...]:
@@ -113,7 +115,15 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "watchdog": Rights((*_EVERYBODY, *_authored("watchdog"), *_reaction(WATCHDOG_ATTEMPTS), "tm.dlq.watchdog.>")),
-    "diagnoser": Rights((*_EVERYBODY, *_authored("diagnoser"), *_reaction(DIAGNOSER_REQUESTS), "tm.dlq.diagnoser.>")),
+    "diagnoser": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("diagnoser"),
+            *_reaction(DIAGNOSER_REQUESTS),
+            "tm.dlq.diagnoser.>",
+            PROBE_SUBJECTS,
+        )
+    ),
     "logs": Rights(
         (
             *_EVERYBODY,
@@ -126,7 +136,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
+    "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS), answers=True),
 }
 
 
@@ -149,8 +159,10 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
 
 
 def _user(user: str, password: str, rights: Rights) -> str:
-    permissions = {
+    permissions: dict[str, object] = {
         "publish": {"allow": list(rights.publish)},
         "subscribe": {"allow": [f"_INBOX_{user}.>", *rights.subscribe]},
     }
+    if rights.answers:
+        permissions["allow_responses"] = True
     return f"    {json.dumps({'user': user, 'password': password, 'permissions': permissions})}"

@@ -29,9 +29,8 @@ def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
     cluster = draft.raw("spec", "cluster")
     if isinstance(cluster, str) and cluster != FIRST_CLUSTER:
         yield not_yet("more than one cluster", ("spec", "cluster"), f"leave it out or give {FIRST_CLUSTER!r}")
-    for section in ("diagnosis", "hangDetection"):
-        if draft.raw("spec", section, "enabled") is True:
-            yield not_yet(section, ("spec", section, "enabled"), "set it to false or leave the section out")
+    if draft.raw("spec", "hangDetection", "enabled") is True:
+        yield not_yet("hangDetection", ("spec", "hangDetection", "enabled"), "set it to false or leave the section out")
     if draft.mapping("spec", "secrets"):
         yield not_yet("secrets", ("spec", "secrets"), "leave it out")
     retries = draft.raw("spec", "retry", "maxRetries")

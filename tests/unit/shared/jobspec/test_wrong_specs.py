@@ -174,7 +174,7 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/retry", {"maxRetries": 3}, None, "not-yet-available"),
     ("/spec/retry", {"maxRetries": -1}, "/spec/retry/maxRetries", "out-of-range"),
     ("/spec/retry", {"interval": "1s"}, "/spec/retry/maxRetries", "required"),
-    ("/spec/diagnosis", {"enabled": True}, "/spec/diagnosis/enabled", "not-yet-available"),
+    ("/spec/diagnosis", {"enabled": "yes"}, "/spec/diagnosis/enabled", "wrong-type"),
     ("/spec/hangDetection", {"enabled": True}, "/spec/hangDetection/enabled", "not-yet-available"),
     ("/spec/hangDetection", {"silence": "0s"}, "/spec/hangDetection/silence", "out-of-range"),
 ]  # fmt: skip
