@@ -34,7 +34,9 @@ def faulty_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def told(platform: Platform, job: str) -> list[str]:
     with platform.http as http:
-        return [event["type"].removeprefix("trainmaster.") for event in http.get(f"/v1/jobs/{job}/events").json()["items"]]
+        return [
+            event["type"].removeprefix("trainmaster.") for event in http.get(f"/v1/jobs/{job}/events").json()["items"]
+        ]
 
 
 def test_a_job_on_sound_nodes_is_diagnosed_and_then_runs(platform: Platform) -> None:
