@@ -1,9 +1,9 @@
 """The read model of jobs: every job folded, in memory while it lives and in a SQLite file for lists and restarts.
 
 `JobReadModel.run` follows JOBS from the sequence that the file has reached, folds each event and writes the job back.
-The file is no truth: it is written without waiting for the disk, and one that is damaged, that belongs to another stream
-(the stream's creation time is stored in it), or that a restart of the machine may have cut anywhere (so is the boot), is
-deleted and built again from the events.
+The file is no truth: it is written without waiting for the disk. One that is damaged, that belongs to another stream
+(the stream's creation time is stored in it), or that was written before the machine was started (a loss of power may
+have cut it anywhere), is deleted and built again from the events.
 
 Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
 event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.

@@ -29,6 +29,8 @@ from shared.bus.streams import (
 from shared.events import PAYLOADS
 
 _MAX_PAYLOAD: Final = "1MB"
+# More than any disk: else the server measures the disk at its start, and refuses streams whose limits are larger.
+_LIMITS: Final = "max_mem: 64MB, max_file: 1PB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "server_name: trainmaster",
         f"max_payload: {_MAX_PAYLOAD}",
         "write_deadline: 10s",
-        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB }}",
+        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, {_LIMITS} }}",
         "authorization {",
         "  users = [",
         *users,

@@ -39,7 +39,16 @@ _DUPLICATE_IN_BATCH: Final = 10201
 _ATTEMPT_TIMEOUT_S: Final = 3.0
 _MAX_PAUSE_S: Final = 1.0
 _FENCE_LIFE: Final = "1s"
+_INCOMPLETE_BATCH: Final = 10176
+_SERVER_FAULT: Final = 500
+
+
+class _NotStoredError(Exception):
+    """JetStream could not write, as with a full disk: nothing of it was taken, and it may be tried again."""
+
+
 _TRANSIENT: Final = (
+    _NotStoredError,
     NatsTimeoutError,
     NoRespondersError,
     ConnectionClosedError,
@@ -101,6 +110,7 @@ class _Message:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     sequence: int
+    status: int
     error_code: int
     error: str
     duplicate: bool
@@ -166,7 +176,10 @@ class Publisher:
         reply = await self._client.request(
             message.subject, message.body, timeout=_ATTEMPT_TIMEOUT_S, headers=message.headers
         )
-        return _answer(reply.data)
+        answer = _answer(reply.data)
+        if answer.status >= _SERVER_FAULT or answer.error_code == _INCOMPLETE_BATCH:
+            raise _NotStoredError(f"{answer.error}; is its disk full?")
+        return answer
 
     async def _batch(self, messages: Sequence[_Message]) -> _Answer:
         batch = uuid.uuid4().hex
@@ -231,6 +244,7 @@ def _answer(body: bytes) -> _Answer:
     error = document.get("error") or {}
     return _Answer(
         sequence=int(document.get("seq") or 0),
+        status=int(error.get("code") or 0),
         error_code=int(error.get("err_code") or error.get("code") or 0),
         error=str(error.get("description", "")),
         duplicate=bool(document.get("duplicate")),

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.nats_store import mend_store
 from shared import events as ev
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Transition
 from shared.bus.provision import provision
@@ -61,6 +62,7 @@ async def test_what_was_acknowledged_survives_a_loss_of_power(tmp_path: Path, cu
     acknowledged = await _write_until_the_cut(tmp_path / "before", tmp_path / "after", chance)
     assert acknowledged
     damage = list(_lose_power(tmp_path / "after", max(acknowledged.values()), chance))
+    mend_store(tmp_path / "after")  # as the launcher does
     after = NatsServer(tmp_path / "after")
     after.start()
     try:
