@@ -12,9 +12,6 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
-# Replicas are started with the platform's PATH: they are to find this environment's python and torchrun.
-export PATH := $(CURDIR)/$(BIN):$(PATH)
-
 .PHONY: help demo up test chaos lint bench schemas pins
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -38,11 +38,9 @@ class Command:
     """The `trainmaster` command of this environment, with a login of the demo's own."""
 
     def __init__(self, credentials: Path) -> None:
-        programs = Path(sys.executable).parent
-        self._program = str(programs / "trainmaster")
+        self._program = str(Path(sys.executable).parent / "trainmaster")
         others = {name: value for name, value in os.environ.items() if not name.startswith("TRAINMASTER_")}
-        path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # replicas find python and torchrun by it
-        self._environment = others | {"PATH": path, "TRAINMASTER_CONFIG": str(credentials)}
+        self._environment = others | {"TRAINMASTER_CONFIG": str(credentials)}
 
     def show(self, *arguments: str) -> None:
         """Run a command with its output on the terminal."""
@@ -99,6 +97,7 @@ class Demo:
         self._check_succeeded()
         self._command.show("events", JOB)
         self._command.show("describe", JOB)
+        self._show_bill()
         loss, accuracy = self._curves_of_log()
         if mounted:
             self._command.show("metrics", JOB, "--tag", accuracy.tag, "--tag", loss.tag)
@@ -108,6 +107,15 @@ class Demo:
         if reached < ACCURACY_MIN:
             raise DemoError(f"{reached:.2f} % of the held-out digits are read right; {ACCURACY_MIN} % are to be")
         print(f"\n{JOB} succeeded: {reached:.2f} % of the held-out digits are read right")
+
+    def _show_bill(self) -> None:
+        """The bill, once the last record is in it: it comes a moment after the end."""
+        deadline = time.monotonic() + LEAVING_S
+        while json.loads(self._command.answer("usage", JOB, "-o", "json"))["accrued"]["replicaMs"]:
+            if time.monotonic() > deadline:
+                raise DemoError(f"the bill is not complete {LEAVING_S:g} s after the end of the job")
+            time.sleep(0.1)
+        self._command.show("usage", JOB)
 
     def _submit(self) -> bool:
         """Submit the job; gives whether it has mounts, which need bubblewrap."""

@@ -3,7 +3,9 @@
 `JobReadModel.run` follows JOBS from the sequence that the file has reached, folds each event and writes the job back.
 The file is no truth: it is written without waiting for the disk. One that is damaged, that belongs to another stream
 (the stream's creation time is stored in it), or that was written before the machine was started (a loss of power may
-have cut it anywhere), is deleted and built again from the events.
+have cut it anywhere), is deleted and built again from the events. An event and how far the file is are written together
+or not at all; while the disk is full the same event is tried again, and only then the memory and the listeners learn of
+it.
 
 Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
 event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.
@@ -25,6 +27,7 @@ from shared.bus import Bus, CaughtUp
 from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
 
 _SCHEMA_VERSION: Final = 1
+_RETRY_S: Final = 1.0
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE jobs (
@@ -52,6 +55,7 @@ class JobQuery:
     labels: tuple[str, ...] = ()
     after: tuple[str, str] | None = None
     limit: int = 50
+    with_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class JobReader(Protocol):
         ...
 
     def query(self, query: JobQuery) -> JobPage:
-        """A page of undeleted jobs."""
+        """A page of jobs; of undeleted ones where the query does not say otherwise."""
         ...
 
 
@@ -135,7 +139,7 @@ class JobReadModel:
                 self.caught_up.set()
                 self._log.info("readmodel_caught_up", sequence=item.sequence, live=len(self._live))
             else:
-                self._take(item)
+                await self._take_patiently(item)
             async with self._moved:
                 self._moved.notify_all()
 
@@ -157,7 +161,7 @@ class JobReadModel:
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
         except (sqlite3.Error, KeyError, ValueError) as error:
-            if self._path.stat().st_size:
+            if self._path.exists() and self._path.stat().st_size:
                 self._log.warning("readmodel_unusable", reason=str(error))
             usable = False
         if not usable:
@@ -176,31 +180,50 @@ class JobReadModel:
         self.sequence = 0
         self._live = {}
 
-    def _take(self, recorded: Recorded) -> None:
-        if recorded.event.data.KIND in ("state", "obs"):
-            self._fold(recorded)
-        self.sequence = recorded.sequence
-        self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(recorded.sequence),))
+    async def _take_patiently(self, recorded: Recorded) -> None:
+        while True:
+            try:
+                return self._take(recorded)
+            except sqlite3.OperationalError as error:
+                self._log.error("readmodel_not_written", sequence=recorded.sequence, reason=str(error))
+            await asyncio.sleep(_RETRY_S)
 
-    def _fold(self, recorded: Recorded) -> None:
-        before = self.get(recorded.event.subject)
+    def _take(self, recorded: Recorded) -> None:
+        before = after = None
+        if recorded.event.data.KIND in ("state", "obs"):
+            before = self.get(recorded.event.subject)
+            after = self._folded(before, recorded)
+        changed = None if after is before else after
+        self._write(recorded.sequence, changed, is_new=before is None)
+        if changed is not None:
+            self._remember(changed)
+            for listener in self._listeners:
+                listener(before, changed, recorded)
+        self.sequence = recorded.sequence
+
+    def _folded(self, before: Job | None, recorded: Recorded) -> Job | None:
         try:
-            after = fold(before, recorded)
+            return fold(before, recorded)
         except IllegalTransitionError as error:
             self._log.error("event_not_allowed", sequence=recorded.sequence, error=error.message)
-            return
-        if after is None or after is before:
-            return
-        self._store(after, is_new=before is None)
-        for listener in self._listeners:
-            listener(before, after, recorded)
+            return before
+
+    def _remember(self, job: Job) -> None:
+        if job.state in ENDED:
+            self._live.pop(job.id, None)
+        else:
+            self._live[job.id] = job
+
+    def _write(self, sequence: int, job: Job | None, *, is_new: bool) -> None:
+        """Write how far the file is, and the job that changed; raises OperationalError, and then nothing is written."""
+        self._database.execute("BEGIN")
+        with self._database:
+            if job is not None:
+                self._store(job, is_new=is_new)
+            self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(sequence),))
 
     def _store(self, job: Job, *, is_new: bool) -> None:
         live = job.state not in ENDED
-        if live:
-            self._live[job.id] = job
-        else:
-            self._live.pop(job.id, None)
         row = (job.id, job.owner, job.project, job.name, job.state, position(job)[0], live, job.deleted)
         self._database.execute(_UPSERT, (*row, job.model_dump_json(by_alias=True, exclude_none=True)))
         if is_new:
@@ -245,7 +268,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _where(query: JobQuery) -> tuple[str, tuple[object, ...]]:
-    clauses: list[str] = ["deleted = 0"]
+    clauses: list[str] = ["1"] if query.with_deleted else ["deleted = 0"]
     values: list[object] = []
 
     def add(clause: str, *more: object) -> None:

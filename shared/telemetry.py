@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 LogFormat = Literal["json", "console"]
 OTHER: Final = "other"
-_QUIET_LIBRARIES: Final = ("uvicorn.error", "uvicorn.access", "nats", "faststream", "asyncio")
+_QUIET_LIBRARIES: Final = ("uvicorn.error", "uvicorn.access", "nats", "asyncio")
 _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
@@ -47,6 +47,9 @@ def configure_logging(log_format: LogFormat = "json", level: str = "INFO", strea
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_renderers(log_format, handler.stream))
     )
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.getLogger("faststream").setLevel(
+        logging.CRITICAL
+    )  # a pull that timed out is an error with a traceback there
     for name in _QUIET_LIBRARIES:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
 

@@ -39,7 +39,9 @@ from trainmaster.errors import InputError, InvalidInputError, PackingError, Unex
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
 from trainmaster.transport import Params, Transport, json_object, json_value
+from trainmaster.usage import Bill, Verification
 
+USAGE_PAGE: Final = 1000
 LOG_PAGE_BYTES: Final = 1024 * 1024
 UPLOAD_PIECE_BYTES: Final = 256 * 1024
 
@@ -248,6 +250,29 @@ class Client:
         answer = Fields.of(self._transport.document("GET", f"/v1/scalars/{_quoted(job)}", params=params))
         return tuple(map(Curve.of, answer.each("tags")))
 
+    # --- usage -------------------------------------------------------------------------------------------------------
+
+    def bill(
+        self, job: str | None = None, *, project: str | None = None, since: str | None = None, until: str | None = None
+    ) -> Bill:
+        """What a job, or everything that one may see, comes to; `since` and `until` are RFC 3339 times."""
+        params: Params = {"job": job, "project": project, "from": since, "to": until, "limit": USAGE_PAGE}
+        return Bill.of(self._pages("/v1/usage/bill", params))
+
+    def verify_usage(self, job: str | None = None) -> Iterator[Verification]:
+        """Have the platform recompute usage from the events of a job, or of all that one may see."""
+        for page in self._pages("/v1/usage/verification", {"job": job}):
+            yield from map(Verification.of, Fields.of(page).each("items"))
+
+    def _pages(self, path: str, params: Params) -> Iterator[Document]:
+        cursor: str | None = None
+        while True:
+            page = self._transport.document("GET", path, params={**params, "cursor": cursor})
+            yield page
+            cursor = Fields.of(page).text("next") or None
+            if cursor is None:
+                return
+
     # --- streams -----------------------------------------------------------------------------------------------------
 
     def _follow(self, path: str, params: Params, notice: Notice | None, last_id: str = "") -> Iterator[sse.SseEvent]:
@@ -268,8 +293,10 @@ def name_of(document: Mapping[str, Any]) -> str:
     """The name in a document's metadata; raises InputError where there is none."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(name, str) or not name:
+    if name is None or name == "":
         raise InputError("metadata.name is missing; every document needs a name, as in `metadata: {name: mnist}`")
+    if not isinstance(name, str):
+        raise InputError('metadata.name is no text; put it in quotes, as in `metadata: {name: "12"}`')
     return name
 
 

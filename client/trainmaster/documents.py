@@ -61,12 +61,29 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that was noticed while the attempt ran; `replica` is empty for a silence of all of them."""
+
+    rule: str
+    line: str
+    before: tuple[str, ...]
+    replica: str
+    action: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided after an attempt."""
+    """What was decided after an attempt: the rule that holds, the replica and line it saw, what the others said."""
 
     retry: bool
     reason: str
     rule: str
+    replica: str
+    line: str
+    others: tuple[str, ...]
+    budget_left: int
+    not_before: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,7 @@ class Attempt:
     end_reason: str
     message: str
     replicas: tuple[Replica, ...]
+    incidents: tuple[Incident, ...]
     decision: Decision | None
 
 
@@ -154,6 +172,7 @@ def _attempt(fields: Fields) -> Attempt:
         end_reason=fields.text("endReason"),
         message=fields.text("message"),
         replicas=tuple(_replica(replica, places) for replica in fields.each("replicas")),
+        incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
         decision=_decision(decision) if decision.document else None,
     )
 
@@ -177,7 +196,31 @@ def _replica(fields: Fields, places: Mapping[str, Fields]) -> Replica:
 
 
 def _decision(fields: Fields) -> Decision:
-    return Decision(fields.flag("retry"), fields.text("reason"), fields.text("rule"))
+    return Decision(
+        retry=fields.flag("retry"),
+        reason=fields.text("reason"),
+        rule=fields.text("rule"),
+        replica=_replica_name(fields.fields("replica")),
+        line=fields.text("line"),
+        others=fields.texts("others"),
+        budget_left=fields.integer("budgetLeft"),
+        not_before=fields.time("notBefore"),
+    )
+
+
+def _incident(fields: Fields) -> Incident:
+    return Incident(
+        rule=fields.text("rule"),
+        line=fields.text("line"),
+        before=fields.texts("before"),
+        replica=_replica_name(fields.fields("replica")),
+        action=fields.text("action"),
+        at=fields.time("at"),
+    )
+
+
+def _replica_name(fields: Fields) -> str:
+    return f"{fields.text('role')}-{fields.integer('index')}" if fields.document else ""
 
 
 @dataclass(frozen=True, slots=True)

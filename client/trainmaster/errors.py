@@ -23,6 +23,7 @@ class ExitCode(IntEnum):
     CONFLICT = 6
     JOB_STOPPED = 7
     UNEXPECTED = 8
+    USAGE_DIFFERS = 9
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

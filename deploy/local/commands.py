@@ -106,15 +106,16 @@ def _start_detached(home: Home, port: int, nodes: int, nats_port: int) -> None:
     command += ["--port", str(port), "--nodes", str(nodes), "--nats-port", str(nats_port)]
     began = time.monotonic()
     with home.log.open("ab") as log:
+        said_before = log.tell()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    _greet(_await_start(process, home), home, time.monotonic() - began)
+    _greet(_await_start(process, home, said_before), home, time.monotonic() - began)
 
 
-def _await_start(process: subprocess.Popen[bytes], home: Home) -> RunningPlatform:
+def _await_start(process: subprocess.Popen[bytes], home: Home, said_before: int) -> RunningPlatform:
     deadline = time.monotonic() + _START_S
     while (running := home.running()) is None or running.pid != process.pid:
         if process.poll() is not None:
-            raise HomeError(_last_words(home.log))
+            raise HomeError(_last_words(home.log, said_before))
         if time.monotonic() > deadline:
             process.terminate()
             raise HomeError(f"the platform was not ready within {_START_S:g} s; see {home.log}")
@@ -122,11 +123,11 @@ def _await_start(process: subprocess.Popen[bytes], home: Home) -> RunningPlatfor
     return running
 
 
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    if lines and lines[-1].startswith("error: "):
-        return lines[-1].removeprefix("error: ")
-    return "\n".join(["the platform did not start:", *lines[-_LOG_LINES:]])
+def _last_words(log: Path, said_before: int) -> str:
+    """Why a platform did not start, of what was logged since; the log may be another one's too."""
+    lines = log.read_bytes()[said_before:].decode(errors="replace").strip().splitlines()
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else "\n".join(["the platform did not start:", *lines[-_LOG_LINES:]])
 
 
 def _greet(running: RunningPlatform, home: Home, took_s: float) -> None:

@@ -8,11 +8,13 @@ user and the key that signs tokens.
 from __future__ import annotations
 
 import fcntl
+import hmac
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,8 +24,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
 
-NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent")
+NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
 _PASSWORD_BYTES: Final = 24
+MIN_FREE_BYTES: Final = 32 << 20
 
 
 class HomeError(TrainmasterError):
@@ -94,6 +97,11 @@ class Home:
         return self.root / "config" / "signing-key.pem"
 
     @property
+    def billing_access(self) -> Path:
+        """What a billing subscriber connects with."""
+        return self.root / "config" / "billing.json"
+
+    @property
     def admin_password(self) -> Path:
         return self.root / "admin-password"
 
@@ -101,16 +109,26 @@ class Home:
         """Make the directory and its secrets where they are missing; raises HomeError."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._check_room()
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
-                write_private(self.secrets, _new_secrets().model_dump_json())
-            made = Secrets.model_validate_json(self.secrets.read_bytes())
+                write_private(self.secrets, _new_secrets().model_dump_json(), replace=False)
+            made = _completed(Secrets.model_validate_json(self.secrets.read_bytes()))
             self._lay(made)
         except OSError as error:
             raise HomeError(f"{self.root} cannot be used: {error.strerror}; choose another with --home") from error
         except ValidationError as error:
             raise HomeError(f"{self.secrets} is damaged; restore it, or remove it to make new secrets") from error
         return made
+
+    def _check_room(self) -> None:
+        """Where nothing can be written, not even the reason could be told later."""
+        free_bytes = shutil.disk_usage(self.root).free
+        if free_bytes < MIN_FREE_BYTES:
+            raise HomeError(
+                f"the disk of {self.root} has {free_bytes >> 20} MiB free, and the platform needs at least "
+                f"{MIN_FREE_BYTES >> 20} MiB; free some, or choose another place with --home"
+            )
 
     def _lay(self, made: Secrets) -> None:
         write_private(self.signing_key, made.signing_key)
@@ -164,15 +182,32 @@ class Home:
         partial.replace(self.state)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    partial = path.with_name(path.name + ".part")
+def write_private(path: Path, text: str, *, replace: bool = True) -> None:
+    """Write a file that only its owner may read, whole or not at all; without `replace` one that is there stays.
+
+    Others may be writing the same file, where `up` is called twice at once.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    if replace:
+        partial.replace(path)
+        return
+    with suppress(FileExistsError):
+        path.hardlink_to(partial)
+    partial.unlink()
+
+
+def _completed(made: Secrets) -> Secrets:
+    """The secrets with passwords for users that the version which made them did not have.
+
+    They follow from the signing key, so that they need not be written and are the same at every start.
+    """
+    derived = {user: hmac.digest(made.signing_key.encode(), user.encode(), "sha256").hex() for user in NATS_USERS}
+    return made.model_copy(update={"nats_passwords": {**derived, **made.nats_passwords}})
 
 
 def _new_secrets() -> Secrets:

@@ -9,6 +9,7 @@ running; the next launcher finds the lock free and takes them up again.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -21,7 +22,7 @@ from nats.js.errors import APIError
 from pydantic import SecretStr
 
 from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
-from deploy.local.home import Home, HomeError, RunningPlatform, Secrets
+from deploy.local.home import Home, HomeError, RunningPlatform, Secrets, write_private
 from deploy.local.nats_conf import nats_config
 from deploy.local.nats_store import mend_store
 from deploy.local.readiness import await_ready
@@ -37,6 +38,7 @@ from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
 from services.watchdog.settings import WatchdogSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
+from shared.bus.streams import BILLING
 from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
@@ -93,6 +95,7 @@ class _Platform:
             nats_config(self._nats_port, self._home.root / "nats", self._secrets.nats_passwords)
         )
         await asyncio.to_thread(mend_store, self._home.root / "nats")
+        write_private(self._home.billing_access, self._billing_access())
         try:
             await self._nats.start()
             await await_nats(self._nats_port, self._nats, self._home.root / "nats.log")
@@ -150,7 +153,7 @@ class _Platform:
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
-            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog"))),
+            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog") | {"home": root})),
             bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
             bootstrap_logs(LogsSettings.model_validate(self._common("logs") | {"home": root})),
         )
@@ -166,6 +169,12 @@ class _Platform:
             "port": self._options.port,
             "jwks_file": self._home.jwks,
         }
+
+    def _billing_access(self) -> str:
+        """What a billing subscriber connects with; the port may be another at every start."""
+        user = "billing"
+        access = {"url": self._nats_url, "user": user, "password": self._secrets.nats_passwords[user]}
+        return json.dumps({**access, "stream": BILLING.stream, "consumer": BILLING.durable}) + "\n"
 
     @property
     def _nats_url(self) -> str:

@@ -14,23 +14,28 @@ from typing import Final
 
 from shared.agent_wire import PROBE_SUBJECTS
 from shared.bus.streams import (
+    BILLING,
     CATALOG_BUCKET,
     CODE_BUCKET,
     CREDENTIALS_BUCKET,
     DIAGNOSER_REQUESTS,
     JOBS,
     LEASE_BUCKET,
+    LOG_PARTITIONS,
     LOGS_DELETIONS,
     NODES,
     REVOCATION_BUCKET,
+    SCHEDULER_USAGE,
+    USAGE,
     WATCHDOG_ATTEMPTS,
     Reaction,
+    logs_partition,
+    watchdog_partition,
 )
 from shared.events import PAYLOADS
 
 _MAX_PAYLOAD: Final = "1MB"
-# More than any disk: else the server measures the disk at its start, and refuses streams whose limits are larger.
-_LIMITS: Final = "max_mem: 64MB, max_file: 1PB"
+_CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partition}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,15 @@ def _reads(stream: str) -> tuple[str, ...]:
     )
 
 
+def _looks_up(stream: str) -> tuple[str, ...]:
+    """Reading single messages, which needs no consumer."""
+    return (
+        f"$JS.API.STREAM.INFO.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}",
+        f"$JS.API.DIRECT.GET.{stream}.>",
+    )
+
+
 def _reacts(stream: str, durable: str) -> tuple[str, ...]:
     return (
         f"$JS.API.CONSUMER.INFO.{stream}.{durable}",
@@ -66,6 +80,12 @@ def _reacts(stream: str, durable: str) -> tuple[str, ...]:
 
 def _reaction(reaction: Reaction) -> tuple[str, ...]:
     return _reacts(reaction.stream, reaction.durable)
+
+
+def _reacts_to_logs(service: str) -> tuple[str, ...]:
+    """The service's consumers of all partitions of the log transit, and nobody else's."""
+    partitions = _CONSUMERS_OF_LOGS[service]
+    return tuple(subject for number in range(LOG_PARTITIONS) for subject in _reaction(partitions(number)))
 
 
 def _authored(service: str) -> tuple[str, ...]:
@@ -106,6 +126,9 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_authored("scheduler"),
             "tm.epoch.>",
             "tm.node.>",
+            "tm.usage.*",
+            *_reads(USAGE),
+            *_reaction(SCHEDULER_USAGE),
             "tm.dlq.scheduler.>",
             *_catalog("cluster", "pool", "instance-type"),
             *_reads(f"KV_{LEASE_BUCKET}"),
@@ -116,7 +139,16 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "watchdog": Rights((*_EVERYBODY, *_authored("watchdog"), *_reaction(WATCHDOG_ATTEMPTS), "tm.dlq.watchdog.>")),
+    "watchdog": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("watchdog"),
+            *_reaction(WATCHDOG_ATTEMPTS),
+            *_reacts_to_logs("watchdog"),
+            "$JS.API.STREAM.INFO.LOGS",
+            "tm.dlq.watchdog.>",
+        )
+    ),
     "diagnoser": Rights(
         (
             *_EVERYBODY,
@@ -130,7 +162,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (
             *_EVERYBODY,
             *_catalog(),
-            *_reacts("LOGS", "*"),
+            *_reacts_to_logs("logs"),
             "$JS.API.STREAM.INFO.LOGS",
             *_reaction(LOGS_DELETIONS),
             "tm.kept.>",
@@ -139,6 +171,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS), answers=True),
+    # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
+    "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }
 
 
@@ -150,7 +184,7 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "server_name: trainmaster",
         f"max_payload: {_MAX_PAYLOAD}",
         "write_deadline: 10s",
-        f"jetstream {{ store_dir: {json.dumps(str(store))}, sync_interval: always, {_LIMITS} }}",
+        f"jetstream {{ {_jetstream(store)} }}",
         "authorization {",
         "  users = [",
         *users,
@@ -158,6 +192,16 @@ def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _jetstream(store: Path) -> str:
+    """Settings of the store.
+
+    The server counts what its streams may hold at most against `max_file`, by default three quarters of the disk that
+    is free as it starts. A small or filled disk would then keep the platform from starting, with all its jobs; what is
+    really written shall decide.
+    """
+    return f"store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
 
 
 def _user(user: str, password: str, rights: Rights) -> str:

@@ -94,8 +94,13 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64, help="images a step and replica")
     parser.add_argument("--learning-rate", type=float, default=0.01)
     options = parser.parse_args()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
     try:
         Training(options, device).run(options.epochs)
     finally:

@@ -9,6 +9,8 @@ touches them runs in a thread, and a hang there holds up nothing else.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
@@ -24,6 +26,8 @@ _REST_UNWATCHED_S: Final = 0.05
 _REST_EVENT_FILES_S: Final = 0.2
 _SCAN_S: Final = 1.0
 _SAVE_S: Final = 1.0
+_FAILED_S: Final = 1.0
+_log = logging.getLogger(__name__)
 
 
 class LogLane:
@@ -41,7 +45,7 @@ class LogLane:
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
-            await self.make_pass(asyncio.get_running_loop().time())
+            await _survived(self.make_pass(asyncio.get_running_loop().time()))
             await asyncio.sleep(_COALESCE_S)
             self._listen()
             with suppress(TimeoutError):
@@ -120,7 +124,7 @@ class EventFileLane:
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
-            await self.make_pass(asyncio.get_running_loop().time())
+            await _survived(self.make_pass(asyncio.get_running_loop().time()))
             await asyncio.sleep(_COALESCE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REST_EVENT_FILES_S if self._replicas() else None):
@@ -153,3 +157,12 @@ class EventFileLane:
 
     def _replicas(self) -> list[Replica]:
         return [replica for replica in self._gangs.replicas.values() if replica.manifest.tensorboard is not None]
+
+
+async def _survived(work: Awaitable[None]) -> None:
+    """A disk that fails or is full ends a pass, not the agent: the files are still there for the next one."""
+    try:
+        await work
+    except OSError as error:
+        _log.error("a pass failed, the next one comes in %g s: %s", _FAILED_S, error)  # says all
+        await asyncio.sleep(_FAILED_S)

@@ -83,15 +83,17 @@ class Replica:
 
     def find_event_files(self) -> list[str]:
         """Event files of this attempt; may take long on a slow file system."""
-        if self.manifest.tensorboard is None:
+        directory = self.manifest.tensorboard
+        if directory is None:
             return []
-        return event_files(Path(self.manifest.tensorboard), since_s=self.manifest.started_at_s)
+        return event_files(Path(directory.root), str(directory.below), since_s=self.manifest.started_at_s)
 
     def add_event_files(self, paths: list[str]) -> None:
         """Ship these too."""
+        directory = self.manifest.tensorboard
         for path in paths:
-            if self.manifest.tensorboard and FileRef(self.manifest.replica, "tb", path) not in self.files:
-                self._add("tb", path, Source(Path(self.manifest.tensorboard), path))
+            if directory and FileRef(self.manifest.replica, "tb", path) not in self.files:
+                self._add("tb", path, Source(Path(directory.root), str(directory.below / path)))
 
     def save(self) -> None:
         """Remember how far everything is kept, where that has changed."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,22 +64,41 @@ class Source:
 
 def open_beneath(root: Path, path: str) -> int | None:
     """Descriptor of a regular file at a relative path without links; None where there is none."""
-    *directories, name = path.split("/")
-    with suppress(OSError):
+    directory, _, name = path.rpartition("/")
+    at = _open_directory(root, directory)
+    if at is None:
+        return None
+    try:
+        return _open_regular(at, name)
+    except OSError:
+        return None
+    finally:
+        os.close(at)
+
+
+def is_directory_beneath(root: Path, path: str) -> bool:
+    """Whether there is a directory at a relative path without links."""
+    at = _open_directory(root, path)
+    if at is not None:
+        os.close(at)
+    return at is not None
+
+
+def _open_directory(root: Path, path: str) -> int | None:
+    """Descriptor of the directory at a relative path; the root itself may be a link."""
+    try:
         at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    for part in (part for part in path.split("/") if part not in ("", ".")):
+        above = at
         try:
-            for directory in directories:
-                at = _descend(at, directory)
-            return _open_regular(at, name)
+            at = os.open(part, _DIRECTORY_FLAGS, dir_fd=above)
+        except OSError:
+            return None
         finally:
-            os.close(at)
-    return None
-
-
-def _descend(at: int, directory: str) -> int:
-    deeper = os.open(directory, _DIRECTORY_FLAGS, dir_fd=at)
-    os.close(at)
-    return deeper
+            os.close(above)
+    return at
 
 
 def _open_regular(at: int, name: str) -> int | None:

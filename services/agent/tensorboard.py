@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from services.agent.source import is_directory_beneath
 from shared.logs_wire import is_safe_path
 
 MARK: Final = "tfevents"
@@ -23,10 +24,10 @@ _CLOCK_TICK_S: Final = 0.01
 """Files get their times from a clock that is up to so much behind."""
 
 
-def event_files(root: Path, *, since_s: float) -> list[str]:
-    """Relative paths of event files modified since then, at most `MAX_FILES`."""
+def event_files(root: Path, below: str, *, since_s: float) -> list[str]:
+    """Paths, relative to `root/below`, of event files modified since then, at most `MAX_FILES`."""
     found: list[str] = []
-    for path, entry in _entries(root):
+    for path, entry in _entries(root / below) if is_directory_beneath(root, below) else ():
         if MARK not in entry.name or not entry.is_file(follow_symlinks=False) or not is_safe_path(path):
             continue
         if entry.stat(follow_symlinks=False).st_mtime >= since_s - _CLOCK_TICK_S:

@@ -15,11 +15,11 @@ import structlog
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from services.logs.adapters.feed import Feed
 from services.logs.adapters.partition import Partition
 from services.logs.metrics import IngestMetrics
 from shared.bus import Bus
 from shared.bus.deadletters import DeadLetter, bury
+from shared.bus.feed import Feed
 from shared.bus.streams import LOGS, Reaction
 from shared.logs_wire import Chunk, Kept, MalformedChunkError, decode_chunk, encode_kept, kept_subject
 

@@ -1,4 +1,4 @@
-"""Wires the scheduler: bus, read model, catalog, engine, controller, HTTP; and its life from `run` to `stop`.
+"""Wires the scheduler: bus, read model, catalog, engine, controller, meter, HTTP; its life from `run` to `stop`.
 
 Read model, catalog and inventory are followed all the time, so that the API answers also while another scheduler
 leads; the controller works only within a term of leadership. On `stop` the lease is given up, engine calls that are
@@ -8,25 +8,31 @@ under way are completed, and replicas run on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from fastapi import FastAPI
+from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
 from services.scheduler.api.documents import instance_types_router, pools_router
 from services.scheduler.api.standings import nodes_router, queue_router
+from services.scheduler.api.usage import usage_router
 from services.scheduler.control.controller import Controller
 from services.scheduler.control.inventory import InventoryKeeper
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.leadership import Leadership
+from services.scheduler.control.meter import Meter
 from services.scheduler.control.starter import GangStarter
+from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.handlers.offers import OfferHandlers
 from services.scheduler.handlers.standings import StandingHandlers
+from services.scheduler.handlers.usage import UsageHandlers
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
@@ -37,7 +43,8 @@ from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus, Fence
 from shared.bus.blobs import Blobs
-from shared.bus.streams import CODE_BUCKET
+from shared.bus.reactions import react, reactions_broker
+from shared.bus.streams import CODE_BUCKET, SCHEDULER_USAGE
 from shared.catalog import CatalogStore, CatalogWatch
 from shared.catalog.writer import CatalogWriter
 from shared.clock import Clock, SystemClock
@@ -47,6 +54,7 @@ from shared.jobs import Job, Recorded
 from shared.readmodel import JobReadModel
 from shared.settings import SettingsError, variable
 from shared.tasks import end, run_together
+from shared.telemetry import Tracing
 
 
 class SchedulerService:
@@ -65,6 +73,8 @@ class SchedulerService:
         self._stopping = asyncio.Event()
         self._world = World()
         self._jobs = JobReadModel(settings.readmodel_file, bus)
+        self._book = UsageBook(settings.usage_file, bus)
+        self._meter = Meter(bus, self._book, self._jobs, clock)
         self._catalog = CatalogWatch(bus)
         self._revocations = KvRevocations(bus.js, clock)
         self._leadership = Leadership(bus, clock, settings.identity)
@@ -97,6 +107,7 @@ class SchedulerService:
         finally:
             await end(work, stopped)
             self._jobs.close()
+            self._book.close()
             self._close_engine()
             await self._bus.close()
 
@@ -110,8 +121,30 @@ class SchedulerService:
             self._catalog.run(),
             self._revocations.run(),
             self._inventory.run(),
+            self._book.run(),
+            self._meter_ends(),
             self._schedule(),
         )
+
+    async def _meter_ends(self) -> None:
+        """Meter every attempt that ends, once what is on record is known."""
+        await self._book.caught_up.wait()
+        broker = reactions_broker(self._bus.options)
+        react(
+            broker,
+            SCHEDULER_USAGE,
+            self._meter.on_attempt_ended,
+            options=self._bus.options,
+            service=self.name,
+            tracing=Tracing(self.name),
+        )
+        try:
+            await broker.start()
+            await asyncio.Event().wait()
+        finally:
+            # NATS may be gone already; what was not acknowledged comes again.
+            with contextlib.suppress(NatsError, OSError):
+                await broker.stop()
 
     async def _schedule(self) -> None:
         await self._inventory.refresh()
@@ -133,7 +166,7 @@ class SchedulerService:
         )
         self._metrics.leader.set(1)
         try:
-            await self._controller.run()
+            await run_together(self._controller.run(), self._meter.run())
         finally:
             self._controller = None
             self._metrics.leader.set(0)
@@ -165,6 +198,7 @@ class SchedulerService:
                 instance_types_router(offers),
                 nodes_router(standings),
                 queue_router(standings),
+                usage_router(UsageHandlers(self._book, self._jobs, self._catalog, self._bus, self._clock)),
             ],
             auth=TokenAuthenticator(TokenVerifier(_public_keys(self._settings), self._clock), self._revocations),
             checks={
@@ -172,6 +206,7 @@ class SchedulerService:
                 "catalog": self._catalog.check,
                 "revocations": self._revocations.check,
                 "jobs": self._check_jobs,
+                SCHEDULER_USAGE.durable: checks.consumer(self._bus, SCHEDULER_USAGE),
             },
             registry=self._registry,
         )

@@ -26,6 +26,11 @@ class SchedulerSettings(ServiceSettings):
         return self.home / "readmodels" / "scheduler.sqlite"
 
     @property
+    def usage_file(self) -> Path:
+        """Where the usage book is."""
+        return self.home / "readmodels" / "usage.sqlite"
+
+    @property
     def identity(self) -> str:
         """Who holds the lease: the home, since the launcher lets one platform a home run."""
         return f"{self.machine}:{self.home}"

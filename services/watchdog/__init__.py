@@ -1,6 +1,7 @@
-"""The watchdog decides what becomes of a job whose attempt ended.
+"""The watchdog reads what replicas write, tells errors and hangs, and decides what follows the end of an attempt.
 
-`decision` is the pure judgement, `handlers` loads the job, judges and commits, `bootstrap` wires, `settings` says which
-environment variables it reads. Rules, incidents, hang verdicts and retries come with a later issue; until then it
-serves no route of its own and every decision is "no retry", since a job that asks for retries is refused at submission.
+`domain` judges and is pure. `scanning` reads the logs as they pass and remembers in `adapters.memory`, `hangs` listens
+for silence, `incidents` puts what was noticed on record; `handlers` decides when an attempt has ended, after `evidence`
+has waited for its logs. `watched` knows which jobs this concerns, `bootstrap` wires, `settings` says which environment
+variables it reads. It serves no routes of its own yet; the failure catalogue comes with a later issue.
 """

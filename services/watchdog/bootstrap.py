@@ -1,27 +1,142 @@
-"""Wires the watchdog: bus, the handler of ended attempts on the consumer `watchdog-attempts`, health and metrics."""
+"""Wires the watchdog: bus, read model, memory, a scanner a partition, hang detector, decisions, health and metrics."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
+from fastapi import FastAPI
+from faststream.nats import NatsBroker
+from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
+from services.watchdog.adapters.memory import Memory
+from services.watchdog.evidence import Evidence
 from services.watchdog.handlers import RetryDecisions
+from services.watchdog.hangs import HangDetector
+from services.watchdog.incidents import Incidents
+from services.watchdog.scanning import PartitionScanner
 from services.watchdog.settings import WatchdogSettings
+from services.watchdog.watched import WatchedJobs
+from shared import checks
 from shared.bus import Bus
-from shared.bus.streams import WATCHDOG_ATTEMPTS
+from shared.bus.reactions import react, reactions_broker
+from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, watchdog_partition
 from shared.clock import Clock, SystemClock
-from shared.reacting import ReactingService, reacting_service
+from shared.errors import TrainmasterError, UnavailableError
+from shared.http.app import create_app
+from shared.http.health import Check
+from shared.readmodel import JobReadModel
+from shared.tasks import end, run_together
+from shared.telemetry import Tracing
+
+# A decision may wait for the end of logs; others must not wait for it.
+_DECISIONS_AT_ONCE = 64
 
 
-async def bootstrap(settings: WatchdogSettings, clock: Clock | None = None) -> ReactingService:
-    """The watchdog, ready to run; raises UnavailableError where NATS or the consumer is not there."""
+class WatchdogService:
+    """The running whole; see `shared.service.Service`."""
+
+    name = "watchdog"
+
+    def __init__(self, settings: WatchdogSettings, bus: Bus, clock: Clock) -> None:
+        registry = CollectorRegistry()
+        self._bus = bus
+        self._stopping = asyncio.Event()
+        self._jobs = JobReadModel(settings.readmodel_file, bus)
+        self._memory = Memory(settings.memory_file)
+        self._watched = WatchedJobs(bus, self._jobs, self._memory)
+        incidents = Incidents(bus, clock, registry)
+        self._scanners = tuple(
+            PartitionScanner(bus, watchdog_partition(number), self._watched, self._memory, incidents, clock)
+            for number in range(LOG_PARTITIONS)
+        )
+        self._hangs = HangDetector(self._watched, self._memory, incidents, clock, self._scanners, self._hears)
+        evidence = Evidence(self._scanners, self._memory, clock)
+        self._decisions = RetryDecisions(bus, clock, registry, evidence)
+        self._broker = _attempts_broker(bus, self._decisions)
+        self.reacts = asyncio.Event()
+        self.app: FastAPI = create_app(
+            service=self.name, title="Trainmaster watchdog", checks=self.checks(), registry=registry
+        )
+
+    async def run(self) -> None:
+        """Read, listen and decide until `stop`; what is in hand is finished before the connections close."""
+        work = asyncio.create_task(self._work())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            self.reacts.clear()
+            # NATS may be gone already; what was not acknowledged comes again.
+            with contextlib.suppress(NatsError, OSError):
+                await self._broker.stop()
+            await end(work, stopping)
+            self._jobs.close()
+            self._memory.close()
+            await self._bus.close()
+
+    async def stop(self) -> None:
+        """Let `run` end."""
+        self._stopping.set()
+
+    def checks(self) -> dict[str, Check]:
+        """What must be in order for the watchdog to be ready."""
+        consumers = (WATCHDOG_ATTEMPTS, *(watchdog_partition(number) for number in range(LOG_PARTITIONS)))
+        return {
+            "jetstream": checks.jetstream(self._bus),
+            **{each.durable: checks.consumer(self._bus, each) for each in consumers},
+            "reacts": self._check_reacts,
+        }
+
+    async def _work(self) -> None:
+        await run_together(self._jobs.run(), self._react())
+
+    async def _react(self) -> None:
+        await self._jobs.caught_up.wait()
+        self._watched.begin()
+        await self._broker.start()
+        self.reacts.set()
+        scanning = [scanner.run() for scanner in self._scanners]
+        backlogs = [scanner.watch_backlog() for scanner in self._scanners]
+        taking_over = self._decisions.take_over(list(self._jobs.live()))
+        await run_together(*scanning, *backlogs, taking_over, self._hangs.run())
+
+    def _hears(self) -> bool:
+        """Whether what replicas write reaches this service."""
+        return self._bus.client.is_connected and all(scanner.caught_up for scanner in self._scanners)
+
+    async def _check_reacts(self) -> str:
+        if not self.reacts.is_set():
+            raise UnavailableError("the service is not running yet, or not any more")
+        return "running"
+
+
+async def bootstrap(settings: WatchdogSettings, clock: Clock | None = None) -> WatchdogService:
+    """The watchdog, ready to run; raises UnavailableError where NATS or a consumer is not there or is another."""
     bus = await Bus.connect(settings.bus_options())
-    registry = CollectorRegistry()
-    decisions = RetryDecisions(bus, clock or SystemClock(), registry)
-    return await reacting_service(
-        name="watchdog",
-        title="Trainmaster watchdog",
-        bus=bus,
-        reaction=WATCHDOG_ATTEMPTS,
-        handler=decisions.on_attempt_ended,
-        registry=registry,
+    service = WatchdogService(settings, bus, clock or SystemClock())
+    try:
+        for name, check in service.checks().items():
+            if name != "reacts":
+                await check()
+    except TrainmasterError:
+        await bus.close()
+        raise
+    return service
+
+
+def _attempts_broker(bus: Bus, decisions: RetryDecisions) -> NatsBroker:
+    broker = reactions_broker(bus.options)
+    react(
+        broker,
+        WATCHDOG_ATTEMPTS,
+        decisions.on_attempt_ended,
+        options=bus.options,
+        service="watchdog",
+        tracing=Tracing("watchdog"),
+        workers=_DECISIONS_AT_ONCE,
     )
+    return broker

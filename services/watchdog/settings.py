@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pydantic import Field
+
 from shared.settings import ServiceSettings
 
 
 class WatchdogSettings(ServiceSettings):
-    """What every service needs, and nothing more so far."""
+    """What every service needs, and where the watchdog remembers what it has read."""
 
     nats_user: str = "watchdog"
+    home: Path = Field(Path.home() / ".trainmaster", description="directory that holds read models and the memory")
+
+    @property
+    def readmodel_file(self) -> Path:
+        """Where the read model of jobs is."""
+        return self.home / "readmodels" / "watchdog.sqlite"
+
+    @property
+    def memory_file(self) -> Path:
+        """Where it is kept how far logs are read and what was found in them."""
+        return self.home / "watchdog" / "memory.sqlite"

@@ -55,6 +55,13 @@ class Bus:
         """Publish an observation; gives its sequence."""
         return await self._publisher.observe(event, subject or subject_of(event))
 
+    async def meter(self, event: Event, *, subject: str, expected: int) -> int:
+        """Put a usage event on record behind the last one of its subject; gives its sequence.
+
+        Raises ConcurrentWriteError, BusUnavailableError.
+        """
+        return await self._publisher.meter(event, subject, expected)
+
     async def elect(self, event: Event, *, expected: int) -> int:
         """Begin a new epoch of leadership; gives it. Raises FencedError where somebody else began one."""
         return await self._publisher.elect(event, expected)

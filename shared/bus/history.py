@@ -60,23 +60,23 @@ class History:
         found = await self._last(f"tm.job.{job}.state.>")
         return Recorded(found[0], found[1], decode(found[2])) if found else None
 
-    async def last_sequence(self, subject: str) -> int:
-        """Sequence of the last message on a subject of JOBS, 0 where there is none."""
-        found = await self._last(subject)
+    async def last_sequence(self, subject: str, *, stream: str = JOBS) -> int:
+        """Sequence of the last message on a subject, 0 where there is none."""
+        found = await self._last(subject, stream)
         return found[0] if found else 0
 
-    async def last_event(self, subject: str) -> Recorded | None:
-        """The last event on a subject of JOBS."""
-        found = await self._last(subject)
+    async def last_event(self, subject: str, *, stream: str = JOBS) -> Recorded | None:
+        """The last event on a subject."""
+        found = await self._last(subject, stream)
         return Recorded(found[0], found[1], decode(found[2])) if found else None
 
     async def epoch(self) -> int:
         """The present leadership epoch, 0 before the first."""
         return await self.last_sequence(EPOCH_SUBJECT)
 
-    async def _last(self, subject: str) -> tuple[int, str, bytes] | None:
+    async def _last(self, subject: str, stream: str = JOBS) -> tuple[int, str, bytes] | None:
         try:
-            message = await self._js.get_last_msg(JOBS, subject)
+            message = await self._js.get_last_msg(stream, subject)
         except NotFoundError:
             return None
         except (NatsTimeoutError, OSError) as error:

@@ -25,7 +25,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from shared.bus.errors import BusError, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.history import History
-from shared.bus.streams import EPOCH_SUBJECT, JOBS
+from shared.bus.streams import EPOCH_SUBJECT, JOBS, NODES, USAGE
 from shared.events import CONTENT_TYPE, Event, encode, subject_of
 from shared.ids import name_token
 
@@ -36,15 +36,15 @@ TIME_TO_LIVE: Final = "Nats-TTL"
 
 _WRONG_SEQUENCE: Final = 10071
 _DUPLICATE_IN_BATCH: Final = 10201
+_INCOMPLETE_BATCH: Final = 10176
+_STORE_FAILED: Final = 10077
 _ATTEMPT_TIMEOUT_S: Final = 3.0
 _MAX_PAUSE_S: Final = 1.0
 _FENCE_LIFE: Final = "1s"
-_INCOMPLETE_BATCH: Final = 10176
-_SERVER_FAULT: Final = 500
 
 
 class _NotStoredError(Exception):
-    """JetStream could not write, as with a full disk: nothing of it was taken, and it may be tried again."""
+    """The server could not keep a message, as on a full disk; later it may."""
 
 
 _TRANSIENT: Final = (
@@ -110,7 +110,6 @@ class _Message:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     sequence: int
-    status: int
     error_code: int
     error: str
     duplicate: bool
@@ -141,6 +140,19 @@ class Publisher:
     async def observe(self, event: Event, subject: str) -> int:
         """Publish an observation; a repeat of one already there is the same event."""
         answer = await self._send([_Message(subject, encode(event), _headers(event))])
+        if answer.error_code:
+            raise BusError(f"{subject} was refused: {answer.error}")
+        return answer.sequence
+
+    async def meter(self, event: Event, subject: str, expected: int) -> int:
+        """Publish a usage event if the subject still ends with the expected sequence; gives its own."""
+        headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
+        answer = await self._send([_Message(subject, encode(event), headers)])
+        if answer.error_code == _WRONG_SEQUENCE or answer.duplicate:
+            last = await self._history.last_event(subject, stream=USAGE)
+            if last is not None and last.event.same_fact(event):
+                return last.sequence
+            raise ConcurrentWriteError(subject, expected)
         if answer.error_code:
             raise BusError(f"{subject} was refused: {answer.error}")
         return answer.sequence
@@ -177,8 +189,8 @@ class Publisher:
             message.subject, message.body, timeout=_ATTEMPT_TIMEOUT_S, headers=message.headers
         )
         answer = _answer(reply.data)
-        if answer.status >= _SERVER_FAULT or answer.error_code == _INCOMPLETE_BATCH:
-            raise _NotStoredError(f"{answer.error}; is its disk full?")
+        if answer.error_code in (_STORE_FAILED, _INCOMPLETE_BATCH):
+            raise _NotStoredError(answer.error)
         return answer
 
     async def _batch(self, messages: Sequence[_Message]) -> _Answer:
@@ -236,7 +248,7 @@ def _headers(event: Event) -> dict[str, str]:
 
 
 def _stream_of(event: Event) -> str:
-    return "NODES" if event.data.KIND == "node" else JOBS
+    return {"node": NODES, "usage": USAGE}.get(event.data.KIND, JOBS)
 
 
 def _answer(body: bytes) -> _Answer:
@@ -244,7 +256,6 @@ def _answer(body: bytes) -> _Answer:
     error = document.get("error") or {}
     return _Answer(
         sequence=int(document.get("seq") or 0),
-        status=int(error.get("code") or 0),
         error_code=int(error.get("err_code") or error.get("code") or 0),
         error=str(error.get("description", "")),
         duplicate=bool(document.get("duplicate")),

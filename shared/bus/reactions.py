@@ -56,7 +56,7 @@ def reactions_broker(options: BusOptions) -> NatsBroker:
         inbox_prefix=options.inbox_prefix,
         reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
         max_reconnect_attempts=-1,
-        logger=logging.getLogger(__name__),
+        logger=logging.getLogger("faststream.reactions"),
         log_level=logging.DEBUG,
         ack_policy=AckPolicy.MANUAL,
         apply_types=False,

@@ -1,8 +1,9 @@
 """Which streams, consumers and buckets there are, as data; `provision` makes them so.
 
-Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; `LOGS` is
-transit: bounded, refuses new messages when full (the agent then waits, its files are the buffer) and is written without
-a sync a message.
+Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; `USAGE` is
+what bills are made of, so nobody can take a message out of it; `LOGS` is transit: bounded, holds a message until its
+consumers have it and an hour at most, refuses new messages when full (the agent then waits, its files are the buffer)
+and is written without a sync a message.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from nats.js.api import (
     KeyValueConfig,
     ObjectStoreConfig,
     PersistMode,
+    RetentionPolicy,
     StorageType,
     StoreCompression,
     StreamConfig,
@@ -26,6 +28,7 @@ from nats.js.api import (
 from shared.units import GIB, MIB
 
 JOBS: Final = "JOBS"
+USAGE: Final = "USAGE"
 NODES: Final = "NODES"
 LOGS: Final = "LOGS"
 DLQ: Final = "DLQ"
@@ -40,6 +43,7 @@ EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
 LOG_PARTITIONS: Final = 16
 
 _DAY_S: Final = 24 * 3600
+_USAGE_KEPT_S: Final = 400 * _DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,9 @@ class Reaction:
 
 WATCHDOG_ATTEMPTS: Final = Reaction(JOBS, "watchdog-attempts", "tm.job.*.state.attempt.ended")
 DIAGNOSER_REQUESTS: Final = Reaction(JOBS, "diagnoser-requests", "tm.job.*.obs.diagnosis.requested")
+SCHEDULER_USAGE: Final = Reaction(JOBS, "scheduler-usage", "tm.job.*.state.attempt.ended")
+# What a billing subscriber reads with; see docs/billing.md.
+BILLING: Final = Reaction(USAGE, "billing", "tm.usage.*", max_ack_pending=1024)
 LOGS_DELETIONS: Final = Reaction(JOBS, "logs-deletions", "tm.job.*.state.deleted")
 
 
@@ -75,11 +82,19 @@ def logs_partition(partition: int) -> Reaction:
     return Reaction(LOGS, f"logs-{partition}", f"tm.log.{partition}.>", max_ack_pending=1024)
 
 
+def watchdog_partition(partition: int) -> Reaction:
+    """The watchdog's consumer of the same partition; what was in hand when it died comes again soon."""
+    return Reaction(LOGS, f"watchdog-{partition}", f"tm.log.{partition}.>", ack_wait_s=5.0, max_ack_pending=1024)
+
+
 REACTIONS: Final = (
     WATCHDOG_ATTEMPTS,
+    SCHEDULER_USAGE,
+    BILLING,
     DIAGNOSER_REQUESTS,
     LOGS_DELETIONS,
     *(logs_partition(partition) for partition in range(LOG_PARTITIONS)),
+    *(watchdog_partition(partition) for partition in range(LOG_PARTITIONS)),
 )
 
 
@@ -104,6 +119,18 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             num_replicas=replicas,
         ),
         StreamConfig(
+            name=USAGE,
+            subjects=["tm.usage.*"],
+            storage=StorageType.FILE,
+            compression=StoreCompression.S2,
+            max_age=_USAGE_KEPT_S,
+            deny_delete=True,
+            deny_purge=True,
+            allow_direct=True,
+            duplicate_window=120,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
             name=NODES,
             subjects=["tm.node.>"],
             storage=StorageType.FILE,
@@ -117,6 +144,7 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             subjects=["tm.log.>"],
             storage=StorageType.FILE,
             persist_mode=PersistMode.ASYNC,
+            retention=RetentionPolicy.INTEREST,
             max_age=3600,
             max_bytes=2 * GIB,
             discard=DiscardPolicy.NEW,

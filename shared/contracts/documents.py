@@ -16,12 +16,14 @@ _ADDRESS_OF_KIND: Final = {
     "name": "tm.name.{{nameHash}}",
     "epoch": "tm.epoch.scheduler",
     "node": "tm.node.{{cluster}}.{{node}}.{suffix}",
+    "usage": "tm.usage.{{project}}",
 }
 _PARAMETERS: Final = {
     "job": "Id of the job.",
     "nameHash": "SHA-256 of owner and job name.",
     "cluster": "Name of the cluster.",
     "node": "Id of the node.",
+    "project": "Id of the project, made of its name.",
 }
 
 

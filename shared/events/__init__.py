@@ -36,6 +36,7 @@ from shared.events.facts import (
     ResolvedRole,
     RolePlacement,
     Time,
+    UsagePhase,
 )
 from shared.events.payloads import (
     PAYLOAD_OF_TYPE,
@@ -64,6 +65,9 @@ from shared.events.payloads import (
     Submitted,
     Succeeded,
     Unknown,
+    Usage,
+    UsageCorrected,
+    UsageMetered,
 )
 
 __all__ = [
@@ -111,6 +115,10 @@ __all__ = [
     "Succeeded",
     "Time",
     "Unknown",
+    "Usage",
+    "UsageCorrected",
+    "UsageMetered",
+    "UsagePhase",
     "decode",
     "encode",
     "subject_of",

@@ -153,6 +153,14 @@ class NodeFinding(Fact):
     figures: dict[str, float] = {}
 
 
+class UsagePhase(StrEnum):
+    """What replicas that hold capacity were doing; only running ones are billed."""
+
+    DIAGNOSING = "diagnosing"
+    STARTING = "starting"
+    RUNNING = "running"
+
+
 class EndReason(StrEnum):
     """Why an attempt ended."""
 

@@ -17,10 +17,11 @@ from shared.events.facts import (
     RolePlacement,
     Sentence,
     Time,
+    UsagePhase,
 )
 
 Author = Literal["submitter", "scheduler", "watchdog", "diagnoser", "logs"]
-Kind = Literal["state", "obs", "name", "epoch", "node"]
+Kind = Literal["state", "obs", "name", "epoch", "node", "usage"]
 
 
 class Payload(Fact):
@@ -127,7 +128,7 @@ class AttemptEnded(Payload):
 
 
 class RetryDecided(Payload):
-    """Whether there will be another attempt, and why."""
+    """Whether there will be another attempt, and why: the rule that decided, and the replica and line that it saw."""
 
     TYPE = "trainmaster.retry.decided.v1"
     SUFFIX = "retry.decided"
@@ -139,6 +140,7 @@ class RetryDecided(Payload):
     rule: str | None = None
     root_cause: Sentence | None = None
     replica: ReplicaRef | None = None
+    line: str | None = None
     others: tuple[str, ...] = ()
     budget_left: int = 0
     not_before: Time | None = None
@@ -230,7 +232,10 @@ class DiagnosisFinished(Payload):
 
 
 class IncidentRaised(Payload):
-    """A rule matched: the line, what stood before it, and what is done about it."""
+    """A rule matched: the line, what stood before it, and what is done about it.
+
+    A silence has no replica, and a sentence for its line; `at` is when it was noticed.
+    """
 
     TYPE = "trainmaster.incident.raised.v1"
     SUFFIX = "incident.raised"
@@ -242,6 +247,7 @@ class IncidentRaised(Payload):
     before: tuple[str, ...] = ()
     replica: ReplicaRef | None = None
     action: Literal["none", "stop"] = "none"
+    at: Time | None = None
 
 
 class NameClaimed(Payload):
@@ -294,6 +300,46 @@ class NodeReported(Payload):
     labels: dict[str, str] = Field(default_factory=dict)
 
 
+class Usage(Payload):
+    """What a role used in one window of ten minutes; amounts are integers, in millionths of the one currency."""
+
+    KIND = "usage"
+    AUTHOR = "scheduler"
+
+    job_name: str
+    owner_name: str
+    role: str
+    phase: UsagePhase
+    window_start: Time
+    window_end: Time
+    instance_type: str
+    gpu_model: str | None = None
+    gpu_count: int = 0
+    pool: str
+    pool_name: str
+    price_micros_per_hour: int | None = None
+    billable: bool
+    replica_ms: int
+    amount_micros: int
+
+
+class UsageMetered(Usage):
+    """The window is closed, or the attempt has ended: so much was used."""
+
+    TYPE = "trainmaster.usage.metered.v1"
+    SUFFIX = "usage.metered"
+
+
+class UsageCorrected(Usage):
+    """An earlier record is to count for more or less: `replicaMs` and `amountMicros` are to be added to it."""
+
+    TYPE = "trainmaster.usage.corrected.v1"
+    SUFFIX = "usage.corrected"
+
+    corrects: tuple[str, ...]
+    reason: Literal["platform", "late-facts"]
+
+
 PAYLOADS: Final[tuple[type[Payload], ...]] = (
     Submitted,
     Queued,
@@ -315,5 +361,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     NameReleased,
     LeaderElected,
     NodeReported,
+    UsageMetered,
+    UsageCorrected,
 )
 PAYLOAD_OF_TYPE: Final[dict[str, type[Payload]]] = {payload.TYPE: payload for payload in PAYLOADS}

@@ -52,8 +52,10 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[ServerSentEvent], *, heartbeat_s: float = HEARTBEAT_S) -> None:
-        super().__init__(headers=_HEADERS)
+    def __init__(
+        self, events: AsyncIterator[ServerSentEvent], status_code: int = 200, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
+        super().__init__(status_code=status_code, headers=_HEADERS)  # FastAPI documents routes by that default
         del self.headers["content-length"]
         self._events = events
         self._heartbeat_s = heartbeat_s

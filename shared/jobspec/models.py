@@ -38,6 +38,9 @@ ROLES_MAX: Final = 10
 VARIABLES_MAX: Final = 20
 SECRETS_MAX: Final = 20
 REPLICAS_MAX: Final = 10_000
+MESSAGES_MAX: Final = 50
+FRAGMENTS_MAX: Final = 10
+FRAGMENT_MAX: Final = 1000
 
 # Trees in which the system or the platform lays files of its own; a mount there would hide or break them.
 RESERVED_TREES: Final = (
@@ -84,7 +87,7 @@ VariableName = Annotated[EnvName, AfterValidator(_not_reserved)]
 MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
 Replicas = Annotated[StrictInt, Field(ge=1, le=REPLICAS_MAX)]
 SucceedWhen = Annotated[str, AfterValidator(_succeed_when)]
-Fragment = Annotated[Text, Field(min_length=1)]
+Fragment = Annotated[Text, Field(min_length=1, max_length=FRAGMENT_MAX)]
 ExitCode = Annotated[StrictInt, Field(ge=1, le=255)]
 
 

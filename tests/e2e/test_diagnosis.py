@@ -60,6 +60,22 @@ def test_a_bad_node_fails_the_attempt_before_anything_runs_and_is_named(faulty_p
     assert platform.await_end(other)["status"]["state"] == "Succeeded"
 
 
+def test_the_next_attempt_is_placed_on_another_node(faulty_platform: Platform) -> None:
+    platform, (bad, sound) = faulty_platform, node_ids(2)
+    filling = job_document("fills", "sleep 600", instance_type="cpu-small", excludeNodes=[bad])
+    platform.await_state(platform.submit(filling), "Running")
+    retry = {"maxRetries": 2, "on": {"diagnosisFailure": True}}
+    job = platform.submit(job_document("again", "echo ran", instance_type="cpu-small", retry=retry, **DIAGNOSED))
+    await_(
+        "explain names the bad node", lambda: "failed this job's diagnosis" in platform.cli("explain", "again").stdout
+    )
+    platform.cli("stop", "fills")
+    status = platform.await_end(job)["status"]
+    assert status["state"] == "Succeeded"
+    nodes = [attempt["placement"]["roles"][0]["nodes"] for attempt in status["attempts"]]
+    assert nodes == [[bad], [sound]]
+
+
 @pytest.mark.parametrize("victim", ["platform", "agent", "nats-server"])
 def test_a_diagnosis_outlives_a_kill_in_the_middle(own_platform: Platform, victim: str) -> None:
     platform = own_platform

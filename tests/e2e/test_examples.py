@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits
 
 from tests.support.platform import Platform
 
-pytestmark = pytest.mark.e2e
+TRAINING_S = 280  # PyTorch takes its time to load on a busy machine
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MNIST = EXAMPLES / "mnist"
@@ -36,12 +37,12 @@ def follow(platform: Platform, tmp_path: Path, job: dict[str, Any]) -> str:
     """What a job that succeeds prints."""
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(job))
-    return platform.cli("apply", "-f", str(file), "--follow").stdout
+    return platform.cli("apply", "-f", str(file), "--follow", timeout_s=TRAINING_S).stdout
 
 
 def test_the_demo_trains_and_leaves_nothing_behind(tmp_path: Path) -> None:
     demo = [sys.executable, str(EXAMPLES / "demo.py"), "--folder", str(tmp_path / "demo")]
-    done = subprocess.run(demo, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(demo, capture_output=True, text=True, timeout=TRAINING_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[worker-1] rank 1: epoch 20/20" in done.stdout
     assert "Accuracy/validation" in done.stdout
@@ -107,6 +108,6 @@ def test_mnist_trains_in_two_replicas(
 
 def test_mnist_without_its_images_says_where_they_go(tmp_path: Path) -> None:
     script = [sys.executable, str(MNIST / "mnist_train.py"), "--data", str(tmp_path)]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(script, capture_output=True, text=True, timeout=TRAINING_S, check=False)
     assert done.returncode == 1
     assert f"{tmp_path}/dataSet/MNIST/raw: there is no train-images-idx3-ubyte" in done.stderr

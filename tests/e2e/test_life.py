@@ -146,3 +146,11 @@ def test_odd_but_legal_names_work(platform: Platform, name: str) -> None:
     job = platform.submit(job_document(name, "true"))
     assert platform.await_end(job)["status"]["state"] == "Succeeded"
     assert json.loads(platform.cli("describe", name, "-o", "json").stdout)["metadata"]["name"] == name
+
+
+def test_the_whole_api_is_documented_in_one_place(platform: Platform) -> None:
+    with platform.http as http:
+        answer = http.get("/openapi.json")
+    assert answer.status_code == 200, answer.text
+    prefixes = {"/".join(path.split("/")[:3]) for path in answer.json()["paths"]}
+    assert prefixes >= {"/v1/jobs", "/v1/assets", "/v1/auth", "/v1/pools", "/v1/queue", "/v1/logs", "/v1/scalars"}

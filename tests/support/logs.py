@@ -69,6 +69,14 @@ class KeptLogs:
 
         await eventually(look, limit_s)
 
+    async def until_sized(self, job: str, size: int, limit_s: float = 30) -> None:
+        """Return when the log of the job's first replica has so many bytes."""
+
+        async def look() -> bool | None:
+            return True if (await self.sizes(job)).get((1, "worker", 0), (0, False))[0] == size else None
+
+        await eventually(look, limit_s)
+
     async def raw(self, job: str, attempt: int = 1, role: str = "worker", index: int = 0, **query: Any) -> bytes:
         """A log byte for byte."""
         params = {"raw": "true", **query}

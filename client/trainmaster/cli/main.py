@@ -2,7 +2,7 @@
 
 Subcommands are loaded when they are used, for their libraries take longer to load than `--help` may take to print. So
 the table holds what `--help` needs. Commands that other distributions offer are entry points of the group
-`trainmaster.commands`; `up` and `down` come with the platform's.
+`trainmaster.commands`; `up`, `down` and `doctor` come with the platform's.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
     "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard."),
     "stop": Entry(_JOBS, "End a job."),
+    "usage": Entry(_ALL, "Show what jobs used and cost, or verify it against their events."),
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
     "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
     "login": Entry(_HERE, "Log in to a platform and remember the token."),
@@ -47,6 +48,7 @@ COMMANDS: Final[dict[str, Entry]] = {
 PLUGINS: Final[dict[str, Entry]] = {
     "up": Entry(_HERE, "Start the whole platform on this machine."),
     "down": Entry(_HERE, "Stop the platform on this machine."),
+    "doctor": Entry(_HERE, "Say what this machine can and cannot do, and how to mend it."),
 }
 
 

@@ -1,4 +1,4 @@
-"""How amounts and exits are written: bytes, millicores, how a process ended."""
+"""How amounts and exits are written: bytes, millicores, money, how a process ended."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def resource_amount(resource: str, amount: int) -> str:
     if resource == "cpu":
         return f"{amount / 1000:g} cores"
     return size(amount) if resource == "memory" else str(amount)
+
+
+def money(micros: int) -> str:
+    """Units of the platform's currency, with two decimals or as many as there are: `1.50`, `-0.000021`."""
+    whole, rest = divmod(abs(micros), 1_000_000)
+    decimals = f"{rest:06}".rstrip("0").ljust(2, "0")
+    return f"{'-' if micros < 0 else ''}{whole}.{decimals}"
 
 
 def exit_text(ended: ReplicaExit) -> str:

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import Attempt, Job
+from trainmaster.documents import Attempt, Decision, Incident, Job
+from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
 from trainmaster.rendering.style import state, table, text, titled
+from trainmaster.usage import Bill, Used
+
+MOST_INCIDENTS: Final = 10
 
 
-def description(job: Job, now: datetime) -> RenderableType:
-    """Everything about the job that fits on a page."""
-    parts: list[RenderableType] = [_facts(job, now), titled("Roles", _roles(job.spec))]
+def description(job: Job, now: datetime, bill: Bill | None = None) -> RenderableType:
+    """Everything about the job that fits on a page; without its cost where there is no bill."""
+    parts: list[RenderableType] = [_facts(job, now, bill), titled("Roles", _roles(job.spec))]
     if mounts := tuple(job.spec.each("mounts")):
         parts.append(titled("Mounts", _mounts(mounts)))
     parts += [titled(_attempt_title(attempt, now), _attempt(attempt)) for attempt in job.attempts]
     return Group(*parts)
 
 
-def _facts(job: Job, now: datetime) -> Table:
+def _facts(job: Job, now: datetime, bill: Bill | None) -> Table:
     grid = Table.grid(padding=(0, 2))
-    for label, value in _labelled(job, now):
+    for label, value in (*_labelled(job, now), *_cost(bill)):
         grid.add_row(Text(label, style="dim"), value if isinstance(value, Text) else text(value))
     return grid
 
@@ -50,6 +55,12 @@ def _labelled(job: Job, now: datetime) -> Iterator[tuple[str, object]]:
         yield "Ran", took(job.started_at, job.ended_at or now)
     if job.ended_at:
         yield "Ended", date_time(job.ended_at)
+
+
+def _cost(bill: Bill | None) -> Iterator[tuple[str, object]]:
+    if bill is not None:
+        accrued = bill.accrued or Used()
+        yield "Cost", money(bill.total.amount_micros + accrued.amount_micros) + (" so far" if accrued != Used() else "")
 
 
 def _why(job: Job) -> str:
@@ -111,7 +122,26 @@ def _attempt(attempt: Attempt) -> Group:
     parts = [placement(attempt)]
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
+    parts += [text(line) for line in _incidents(attempt.incidents)]
     if attempt.decision:
-        verdict = "another attempt" if attempt.decision.retry else "no further attempt"
-        parts.append(text(f"decided: {verdict}, {attempt.decision.reason}"))
+        parts += [text(line) for line in _decision(attempt.decision)]
     return Group(*parts)
+
+
+def _incidents(incidents: tuple[Incident, ...]) -> Iterator[str]:
+    for incident in incidents[:MOST_INCIDENTS]:
+        where = f" in {incident.replica}" if incident.replica else ""
+        stops = ", so the attempt is stopped" if incident.action == "stop" else ""
+        yield f"noticed at {date_time(incident.at)}{where}, {incident.rule}{stops}: {incident.line}"
+    if len(incidents) > MOST_INCIDENTS:
+        yield f"and {len(incidents) - MOST_INCIDENTS} more incidents"
+
+
+def _decision(decision: Decision) -> Iterator[str]:
+    when = f", not before {date_time(decision.not_before)}" if decision.not_before else ""
+    verdict = f"another attempt{when}" if decision.retry else "no further attempt"
+    left = f" ({decision.budget_left} more possible)" if decision.retry else ""
+    yield f"decided: {verdict}{left}, {decision.reason}"
+    if decision.line:
+        yield f"  {decision.replica}, {decision.rule}: {decision.line}"
+    yield from (f"  also: {other}" for other in decision.others)

@@ -93,8 +93,11 @@ def _attempt_ended(data: Fields) -> str:
 
 
 def _retry_decided(data: Fields) -> str:
-    left = f", {data.integer('budgetLeft')} left" if data.flag("retry") else ""
-    return f"{'retry' if data.flag('retry') else 'no retry'}: {data.text('reason')}{left}"
+    retry = data.flag("retry")
+    left = f", {data.integer('budgetLeft')} left" if retry else ""
+    when = f", not before {clock_time(data.time('notBefore'))}" if data.time("notBefore") else ""
+    line = f": {data.text('line')}" if data.text("line") else ""
+    return f"{'retry' if retry else 'no retry'}: {data.text('reason')}{line}{left}{when}"
 
 
 def _stop_requested(data: Fields) -> str:
@@ -108,8 +111,9 @@ def _diagnosis_finished(data: Fields) -> str:
 
 def _incident(data: Fields) -> str:
     replica = data.fields("replica")
+    stops = "; the attempt is stopped" if data.text("action") == "stop" else ""
     where = f" in {_replica(replica)}" if replica.document else ""
-    return f"rule {data.text('rule')} matched{where}: {data.text('line')}"
+    return f"rule {data.text('rule')} matched{where}: {data.text('line')}{stops}"
 
 
 def _failed(data: Fields) -> str:

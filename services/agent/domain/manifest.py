@@ -2,7 +2,8 @@
 
 The keys are `job`, `attempt`, `role`, `index`, `node`, `started_at`, `log` (relative to the replica's directory) and
 `tensorboard`: null, or the host's directory whose event files belong to this attempt as far as they were written since
-`started_at`.
+`started_at`. `tensorboard_root` may name the directory above it that the platform trusts, such as the source of a
+mount: below it, where user code writes, no link is followed. Without it `tensorboard` itself is trusted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePosixPath
 
 from shared.errors import TrainmasterError
 from shared.logs_wire import ReplicaRef
@@ -22,6 +24,14 @@ class ManifestError(TrainmasterError):
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBoardDirectory:
+    """Where event files are: a trusted directory, and the way from there, which may be `.`."""
+
+    root: PurePosixPath
+    below: PurePosixPath
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What is to be shipped of one replica."""
 
@@ -29,7 +39,7 @@ class Manifest:
     node: str
     started_at_s: float
     log: str
-    tensorboard: str | None
+    tensorboard: TensorBoardDirectory | None
 
 
 def parse_manifest(text: str) -> Manifest:
@@ -42,7 +52,14 @@ def parse_manifest(text: str) -> Manifest:
             node=str(given["node"]),
             started_at_s=datetime.fromisoformat(given["started_at"]).timestamp(),
             log=str(given["log"]),
-            tensorboard=given.get("tensorboard"),
+            tensorboard=_directory(given.get("tensorboard"), given.get("tensorboard_root")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ManifestError(f"ship.json cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _directory(path: str | None, root: str | None) -> TensorBoardDirectory | None:
+    if path is None:
+        return None
+    trusted = PurePosixPath(root or path)
+    return TensorBoardDirectory(trusted, PurePosixPath(path).relative_to(trusted))

@@ -4,7 +4,8 @@
 that wait for an announcement. Publishing is optimistic; whatever goes wrong on the way ends in going back to `kept`:
 
 - the connection was lost: everything that was not kept is sent again;
-- JetStream refused a chunk (the stream is full): back to that chunk, after a pause that grows while it is refused;
+- JetStream refused a chunk (the stream is full): back to that chunk, with a smaller window, after a pause that grows
+  while it is refused and ends as soon as something was kept;
 - `logs` announced a gap: back to the announced offset, once a second at most, because every chunk that was on its way
   behind the gap makes an announcement of its own;
 - no announcement came for some time: back to `kept`, but only one chunk is sent then, as a question; the pause doubles
@@ -51,6 +52,7 @@ class Offsets:
         "_hold_until",
         "_progress_at",
         "_refused_pause_s",
+        "_room_bytes",
         "_silence_s",
         "_window_bytes",
         "ended",
@@ -66,6 +68,7 @@ class Offsets:
         self.questioning = False
         self._end_sent = False
         self._window_bytes = window_bytes
+        self._room_bytes = window_bytes
         self._progress_at = 0.0
         self._silence_s = SILENCE_S
         self._hold_until = 0.0
@@ -110,6 +113,8 @@ class Offsets:
         if kept > self.kept or ended:
             self._silence_s = SILENCE_S
             self._refused_pause_s = REFUSED_PAUSE_S
+            self._hold_until = 0.0
+            self._room_bytes = min(2 * self._room_bytes, self._window_bytes)
         if kept >= self.kept:
             self.questioning = False
             self._progress_at = now
@@ -118,8 +123,10 @@ class Offsets:
 
     def refused(self, offset: int, now: float) -> None:
         """JetStream did not take the piece at this offset."""
-        self._hold_until = now + self._refused_pause_s
-        self._refused_pause_s = min(2 * self._refused_pause_s, REFUSED_PAUSE_MAX_S)
+        if now >= self._hold_until:  # the chunks behind the first that was refused are refused, too
+            self._hold_until = now + self._refused_pause_s
+            self._refused_pause_s = min(2 * self._refused_pause_s, REFUSED_PAUSE_MAX_S)
+            self._room_bytes = max(CHUNK_MAX_BYTES, self._room_bytes // 2)
         self._go_back(max(self.kept, min(offset, self.sent)))
 
     def disconnected(self) -> None:
@@ -135,7 +142,7 @@ class Offsets:
             self.questioning = True
 
     def _window(self) -> int:
-        return CHUNK_MAX_BYTES if self.questioning else self._window_bytes
+        return CHUNK_MAX_BYTES if self.questioning else self._room_bytes
 
     def _go_back_to_gap(self, kept: int, now: float) -> None:
         if kept == self._gap_at and now - self._gap_time < GAP_PAUSE_S:

@@ -21,11 +21,11 @@ HOLD_BACK_BYTES: Final = 4096
 _NEEDS_WORK: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]")
 _SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # control sequence: colours, cursor, screen
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*+(?:\x07|\x1b\\|\x9c)"  # strings: titles, links
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*+(?:\x07|\x1b\\|\x9c)"  # strings: titles, links
     r"|\x1b[ -/]*+[0-~]",  # two characters and more: character sets, resets
 )
 _UNFINISHED: Final = re.compile(
-    rb"\r\Z|\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b]*+\x1b?|[ -/]*+)\Z",
+    rb"\r\Z|\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\r\n]*+\x1b?|[ -/]*+)\Z",
 )
 _INTRODUCER: Final = re.compile(r"[\x1b\x90\x98\x9b\x9d-\x9f]")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
@@ -53,10 +53,10 @@ def clean(data: bytes, *, final: bool) -> Cleaned:
 def _text_of(data: bytes) -> str:
     if _NEEDS_WORK.search(data) is None:
         return data.decode("ascii")
-    text = data.decode("utf-8", "replace")
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     if _INTRODUCER.search(text):
         text = _SEQUENCE.sub("", text)
-    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _CONTROL.sub("", text)
 
 
 def _held_back(data: bytes) -> int:

@@ -49,7 +49,10 @@ class World:
 
     def set_pools(self, view: catalog.Catalog) -> None:
         """Take over the pools of the catalog."""
-        self._pools = {pool.name: _pool(pool) for pool in view.all(catalog.Pool)}
+        documents = list(view.all(catalog.Pool))
+        dedicated = tuple(_pool(document) for document in documents if document.spec.type == "dedicated")
+        selecting = tuple(pool for pool in dedicated if pool.selects)
+        self._pools = {document.name: _pool(document, selecting) for document in documents}
 
     def take(self, job: Job) -> None:
         """Take over where a job stands now; one that makes no sense is logged and left out."""
@@ -127,7 +130,7 @@ class World:
             self._ledger.release(gang)
 
 
-def _pool(document: catalog.Pool) -> Pool:
+def _pool(document: catalog.Pool, dedicated: tuple[Pool, ...] = ()) -> Pool:
     spec = document.spec
     return Pool(
         name=document.name,
@@ -135,4 +138,5 @@ def _pool(document: catalog.Pool) -> Pool:
         policy=QueuePolicy(spec.queue_policy),
         node_names=frozenset(spec.nodes.names),
         node_labels=dict(spec.nodes.labels),
+        dedicated=dedicated,
     )

@@ -20,7 +20,8 @@ class QueuePolicy(StrEnum):
 class Pool:
     """A pool as placement sees it: a node belongs to it by name, or by having all of the pool's labels.
 
-    A pool that selects nothing has every node of its cluster.
+    A pool that selects nothing has every node of its cluster that none of the dedicated pools selects: what an admin
+    dedicates to a team is nobody else's.
     """
 
     name: str
@@ -28,13 +29,19 @@ class Pool:
     policy: QueuePolicy = QueuePolicy.BACKFILL
     node_names: frozenset[str] = frozenset()
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    dedicated: tuple[Pool, ...] = ()
+
+    @property
+    def selects(self) -> bool:
+        """Whether it names nodes or labels."""
+        return bool(self.node_names or self.node_labels)
 
     def has(self, node: Node) -> bool:
         """Whether the node belongs to this pool."""
         if node.cluster != self.cluster:
             return False
-        if not self.node_names and not self.node_labels:
-            return True
+        if not self.selects:
+            return not any(pool.has(node) for pool in self.dedicated)
         labelled = bool(self.node_labels) and self.node_labels.items() <= node.labels.items()
         return labelled or node.is_named(self.node_names)
 

@@ -5,7 +5,8 @@ it follows the list of everything that ends the attempt: a replica that failed, 
 deadline, a stop request. The earliest of them is the reason, whatever came in its wake (survivors that die of a dead
 peer, replicas that we stopped). So the reason is the same however often it is asked, also after a restart.
 
-The first failure gives the others ten seconds for their last words; every other reason stops them at once.
+The first failure gives the others ten seconds for their last words; every other reason stops them at once. A hang that
+the watchdog wants stopped is such a deadline, ten seconds after it was noticed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.scheduler.domain.terms import Terms, last_words_deadline
+from services.scheduler.domain.terms import Terms, hang_deadline, last_words_deadline
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt, Job, Replica
 from shared.units import format_duration
@@ -182,6 +183,15 @@ def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas) -> Iterator[E
     if at_most is not None:
         limit = format_duration(terms.max_run_time_s or 0)
         yield Ending(EndReason.MAX_RUN_TIME, at_most, at_most, f"the attempt ran for its maxRunTime of {limit}")
+    yield from _hangs(attempt)
+
+
+def _hangs(attempt: Attempt) -> Iterator[Ending]:
+    for incident in attempt.incidents:
+        noticed_at = incident.at or attempt.placed_at
+        if incident.action == "stop" and noticed_at is not None:
+            at = hang_deadline(noticed_at)
+            yield Ending(EndReason.HANG, at, at, incident.line)
 
 
 def _unexplained(replicas: Replicas) -> tuple[Ending, ...]:

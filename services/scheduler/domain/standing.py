@@ -77,12 +77,17 @@ def _deciding(job: Job) -> str:
 
 
 def _retrying(job: Job) -> str:
-    due = job.attempt.decision.not_before if job.attempt.decision else None
-    return f"attempt {job.attempt.number + 1} is queued {'at ' + rfc3339(due) if due else 'at once'}"
+    decision = job.attempt.decision
+    due = decision.not_before if decision else None
+    why = f"; attempt {job.attempt.number} ended: {decision.reason}, {decision.budget_left} left" if decision else ""
+    return f"attempt {job.attempt.number + 1} is queued {'at ' + rfc3339(due) if due else 'at once'}{why}"
 
 
 def _ended(job: Job) -> str:
-    return f"has ended: {job.state}" + (f" ({job.message})" if job.message else "")
+    decision = job.attempt.decision
+    tried = f"; {len(job.attempts)} attempts were made" if len(job.attempts) > 1 else ""
+    why = f"; no further attempt: {decision.reason}" if decision and not decision.retry and decision.reason else ""
+    return f"has ended: {job.state}" + (f" ({job.message})" if job.message else "") + tried + why
 
 
 _SUMMARIES: Final[Mapping[JobState, Callable[[Job], str]]] = {

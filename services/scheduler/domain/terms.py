@@ -14,6 +14,7 @@ from shared.jobspec.models import TrainingSpec
 
 LAST_WORDS_S: Final = 10.0
 DIAGNOSIS_S: Final = 600.0
+EVIDENCE_S: Final = 10.0
 _ROLE_RULE: Final = "role:"
 
 
@@ -73,6 +74,11 @@ class Terms:
 def last_words_deadline(failed_at: datetime) -> datetime:
     """When the survivors of a failed replica are told to stop, after they had time to say what they saw."""
     return failed_at + timedelta(seconds=LAST_WORDS_S)
+
+
+def hang_deadline(noticed_at: datetime) -> datetime:
+    """When a hung attempt is ended, after there was time to take evidence, and to end or fail by itself."""
+    return noticed_at + timedelta(seconds=EVIDENCE_S)
 
 
 def _found_bad(attempt: Attempt) -> tuple[str, ...]:

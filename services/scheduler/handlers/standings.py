@@ -11,12 +11,10 @@ from services.scheduler.domain.nodes import Room
 from services.scheduler.domain.offers import alternatives, usable_pools
 from services.scheduler.domain.standing import Standing, standing_of
 from services.scheduler.domain.views import pools_of
-from shared.auth.principal import Principal, can_see
+from services.scheduler.handlers.finding import find_job, may_see
+from shared.auth.principal import Principal
 from shared.catalog import Catalog, CatalogWatch, asker_of
-from shared.catalog.access import projects_of
-from shared.documents.fields import shown
-from shared.errors import ConflictError, NotFoundError, UnavailableError
-from shared.ids import is_job_id
+from shared.errors import NotFoundError, UnavailableError
 from shared.jobs import Job
 from shared.readmodel import JobReadModel
 
@@ -72,7 +70,7 @@ class StandingHandlers:
         snapshot, view = self.world.snapshot(), self.catalog.view
         behind = (gang for gang in snapshot.gangs if after is None or _key(gang) > after)
         jobs = ((gang, self.jobs.get(gang.job)) for gang in behind)
-        seen = ((gang, job) for gang, job in jobs if job is not None and _may_see(principal, job, view))
+        seen = ((gang, job) for gang, job in jobs if job is not None and may_see(principal, job, view))
         return [
             Waiting(_key(gang), standing_of(job, snapshot, self._alternatives(job, principal, view)))
             for gang, job in itertools.islice(seen, limit + 1)
@@ -81,25 +79,12 @@ class StandingHandlers:
     def standing(self, principal: Principal, reference: str) -> Standing:
         """Where a job stands, by id or name; raises NotFoundError, or ConflictError where several have the name."""
         self._check_ready()
-        job = self._find(principal, reference)
+        job = find_job(self.jobs, principal, self.catalog.view, reference)
         return standing_of(job, self.world.snapshot(), self._alternatives(job, principal, self.catalog.view))
 
     def _alternatives(self, job: Job, principal: Principal, view: Catalog) -> dict[str, tuple[str, ...]]:
         asker, resolved = asker_of(principal, view), job.submitted.resolved
         return {role.name: alternatives(role.instance_type, resolved.cluster, view, asker) for role in resolved.roles}
-
-    def _find(self, principal: Principal, reference: str) -> Job:
-        view = self.catalog.view
-        by_id = self.jobs.get(reference) if is_job_id(reference) else None
-        if by_id is not None and not by_id.deleted and _may_see(principal, by_id, view):
-            return by_id
-        own = self.jobs.find(principal.user_id, reference)
-        found = [own] if own else [job for job in self.jobs.named(reference) if _may_see(principal, job, view)]
-        if not found:
-            raise NotFoundError("job", reference)
-        if len(found) > 1:
-            raise ConflictError(f"several jobs that you may see are called {shown(reference)}; give the id of one")
-        return found[0]
 
     def _check_ready(self) -> None:
         if not self.jobs.caught_up.is_set():
@@ -108,7 +93,3 @@ class StandingHandlers:
 
 def _key(gang: Gang) -> QueueKey:
     return -gang.priority, gang.sequence
-
-
-def _may_see(principal: Principal, job: Job, view: Catalog) -> bool:
-    return can_see(principal, job.owner) or job.project in projects_of(asker_of(principal, view), view)

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from shared.events import ReplicaExit, RetryDecided, RolePlacement, Time
+from shared.events import IncidentRaised, ReplicaExit, ReplicaRef, RetryDecided, RolePlacement, Time
 from shared.jobs import Attempt, Job, JobState, Replica, ReplicaState
 from shared.jobspec.models import API_VERSION
 
@@ -107,17 +107,68 @@ class ReplicaStatus(Answer):
         )
 
 
+class ReplicaName(Answer):
+    """Which replica of the attempt."""
+
+    role: str
+    index: int
+
+    @classmethod
+    def of(cls, replica: ReplicaRef | None) -> Self | None:
+        """The replica as the API tells it."""
+        return cls(role=replica.role, index=replica.index) if replica else None
+
+
+class Incident(Answer):
+    """Something that was noticed while the attempt ran; a silence is of no single replica."""
+
+    rule: str
+    line: str
+    before: list[str]
+    replica: ReplicaName | None
+    action: str
+    at: Time | None
+
+    @classmethod
+    def of(cls, incident: IncidentRaised) -> Self:
+        """The incident as the API tells it."""
+        return cls(
+            rule=incident.rule,
+            line=incident.line,
+            before=list(incident.before),
+            replica=ReplicaName.of(incident.replica),
+            action=incident.action,
+            at=incident.at,
+        )
+
+
 class Decision(Answer):
-    """What was decided after an attempt."""
+    """What was decided after an attempt: the rule that holds, the replica and line it saw, what the others said."""
 
     retry: bool
     reason: str
     rule: str | None
+    root_cause: str | None
+    replica: ReplicaName | None
+    line: str | None
+    others: list[str]
+    budget_left: int
+    not_before: Time | None
 
     @classmethod
     def of(cls, decision: RetryDecided) -> Self:
         """The decision as the API tells it."""
-        return cls(retry=decision.retry, reason=decision.reason, rule=decision.rule)
+        return cls(
+            retry=decision.retry,
+            reason=decision.reason,
+            rule=decision.rule,
+            root_cause=decision.root_cause,
+            replica=ReplicaName.of(decision.replica),
+            line=decision.line,
+            others=list(decision.others),
+            budget_left=decision.budget_left,
+            not_before=decision.not_before,
+        )
 
 
 class AttemptStatus(Answer):
@@ -132,13 +183,15 @@ class AttemptStatus(Answer):
     message: str
     placement: Placement | None
     replicas: list[ReplicaStatus]
+    incidents: list[Incident]
     decision: Decision | None
 
     @classmethod
     def of(cls, attempt: Attempt, *, detailed: bool) -> Self:
-        """The attempt; without placement and replicas where a list is made."""
+        """The attempt; without placement, replicas and incidents where a list is made."""
         placed, ended = attempt.placement, attempt.ended
         replicas = attempt.replicas.values() if detailed else ()
+        incidents = attempt.incidents if detailed else ()
         placement = (
             Placement(cluster=placed.cluster, roles=[RolePlace.of(role) for role in placed.roles])
             if placed and detailed
@@ -154,6 +207,7 @@ class AttemptStatus(Answer):
             message=ended.message if ended else "",
             placement=placement,
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
+            incidents=[Incident.of(incident) for incident in incidents],
             decision=Decision.of(attempt.decision) if attempt.decision else None,
         )
 

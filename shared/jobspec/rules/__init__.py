@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
-from shared.jobspec.rules import later, lists, paths, roles, sources, variables
+from shared.jobspec.rules import diagnoses, hangs, later, lists, paths, retries, roles, sources, variables
 
 Rule = Callable[[Draft], Iterator[Violation]]
 
@@ -30,6 +30,13 @@ RULES: Final[tuple[Rule, ...]] = (
     roles.host_names_fit,
     roles.pools_are_named,
     roles.completion_names_a_role,
+    retries.failure_policy_has_its_conditions,
+    retries.something_triggers_a_retry,
+    retries.exit_codes_stand_once,
+    retries.messages_can_match,
+    hangs.silence_is_long_enough,
+    hangs.a_retry_on_hang_can_happen,
+    diagnoses.a_retry_on_diagnosis_failure_can_happen,
     later.is_not_used_yet,
     lists.excluded_nodes_stand_once,
 )

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from nats.js.api import DiscardPolicy
 
 from shared import events as ev
 from shared.bus import Bus, BusUnavailableError, Claim, ConcurrentWriteError, Fence, FencedError, Transition
@@ -143,3 +144,22 @@ async def test_a_write_gives_up_with_a_clear_error_where_the_server_stays_away(t
     with pytest.raises(BusUnavailableError):
         await bus.append(event(submitted(), new_job_id()), expected=0)
     await bus.close()
+
+
+@pytest.mark.parametrize("name", [None, "taken"], ids=["one message", "a batch"])
+async def test_a_write_waits_until_the_server_has_room_and_otherwise_says_that_it_is_unavailable(
+    nats_server: NatsServer, bus: Bus, name: str | None
+) -> None:
+    hasty = await nats_server.bus(patience_s=0.1)
+    config = (await bus.js.stream_info("JOBS")).config
+    await bus.js.update_stream(config.evolve(max_bytes=1, discard=DiscardPolicy.NEW))
+    job = new_job_id()
+    writes = [*([claim(job, name)] if name else []), Transition(event(submitted(), job), 0)]
+    with pytest.raises(BusUnavailableError, match="did not take"):
+        await hasty.append_batch(writes)
+    writing = asyncio.create_task(bus.append_batch(writes))
+    await asyncio.sleep(0)
+    await bus.js.update_stream(config)
+    await writing
+    assert len(await bus.history.job_events(job)) == 1
+    await hasty.close()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared import events as ev
 from shared.bus import Bus
@@ -15,6 +16,7 @@ from shared.ids import new_job_id
 from shared.jobs import JobState
 from shared.readmodel import JobQuery, JobReadModel
 from tests.support.jobs import event, placed, submitted
+from tests.support.services import eventually
 
 
 @asynccontextmanager
@@ -104,6 +106,25 @@ async def test_ended_jobs_are_not_live_and_deleted_ones_not_listed(bus: Bus, tmp
         await model.reached(sequence)
         assert model.query(JobQuery()).jobs == ()
         assert model.find("u-ada", "one") is None
+
+
+async def test_on_a_full_disk_an_event_waits_and_is_then_taken_once(bus: Bus, tmp_path: Path) -> None:
+    async with running(tmp_path / "jobs.sqlite", bus) as model:
+        seen: list[int] = []
+        model.on_event(lambda _before, _after, recorded: seen.append(recorded.sequence))
+        model._database.execute("PRAGMA max_page_count = 1")  # no more than there are
+        with capture_logs() as logged:
+
+            async def refusal() -> object:
+                return next((line for line in logged if line["event"] == "readmodel_not_written"), None)
+
+            job, sequence = await submit(bus, "one", labels=tuple("x" * 120 + str(number) for number in range(100)))
+            await eventually(refusal)
+        assert (list(model.live()), model.get(job), seen) == ([], None, [])
+        model._database.execute("PRAGMA max_page_count = 1000000")
+        await model.reached(sequence)
+        assert [live.id for live in model.live()] == [job]
+        assert seen == [sequence]
 
 
 async def test_listeners_see_each_change_before_and_after(bus: Bus, tmp_path: Path) -> None:

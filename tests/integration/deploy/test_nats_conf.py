@@ -16,7 +16,7 @@ from shared import events as ev
 from shared.agent_wire import probe_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
 from shared.bus.provision import provision
-from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, logs_partition
+from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, logs_partition, watchdog_partition
 from shared.events import Event, Payload
 from shared.ids import new_job_id
 from tests.support.jobs import START, event, placed, submitted
@@ -127,6 +127,18 @@ async def test_logs_takes_every_partition_of_what_the_agent_ships(buses: dict[st
         await message.ack_sync()
 
 
+async def test_the_watchdog_takes_every_partition_beside_logs_and_not_for_it(buses: dict[str, Bus]) -> None:
+    watchdog = buses["watchdog"]
+    for partition in range(LOG_PARTITIONS):
+        await buses["agent"].js.publish(f"tm.log.{partition}.tj-a.1.worker.1", b"line\n")
+        consumer = watchdog_partition(partition)
+        subscription = await watchdog.js.pull_subscribe_bind(consumer.durable, stream=consumer.stream)
+        await (await subscription.fetch(1, timeout=5))[0].ack_sync()
+    for user, other in (("watchdog", logs_partition(0)), ("logs", watchdog_partition(0))):
+        with pytest.raises(Exception, match=r"timeout|Timeout"):
+            await buses[user].js.consumer_info(other.stream, other.durable, timeout=0.2)
+
+
 async def test_the_agent_hears_what_is_kept_and_nothing_of_the_jobs(buses: dict[str, Bus]) -> None:
     heard = await buses["agent"].client.subscribe("tm.kept.>")
     await buses["agent"].client.flush()
@@ -176,3 +188,7 @@ async def test_a_wrong_password_is_refused(server: GuardedServer) -> None:
     wrong = replace(BusOptions(server.url, "watchdog", "guess"), connect_timeout_s=1)
     with pytest.raises(BusUnavailableError, match="watchdog"):
         await Bus.connect(wrong)
+
+
+def test_what_streams_may_hold_is_not_counted_against_the_disk_that_is_free(server: GuardedServer) -> None:
+    assert "max_file: 1TB" in server.write_config().read_text()

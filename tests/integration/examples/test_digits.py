@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.nats import free_port
+
+pytestmark = pytest.mark.timeout(300)  # PyTorch takes its time to load on a busy machine
 
 TRAIN = Path(__file__).parents[3] / "examples" / "digits-ddp" / "train.py"
 

@@ -72,7 +72,8 @@ async def test_signals_limits_and_input_are_as_a_fresh_program_expects(desk: Ben
     await desk.run(gang)
 
     *signals, stdin, umask, core, open_files = log_of(home, gang).split("\n")[:-1]
-    assert {line.split()[1] for line in signals} == {"0" * 16}
+    left_alone = 0b11 << 31  # 32 and 33 belong to the C library: `make` has them ignored, and nobody can change that
+    assert [int(line.split()[1], 16) & ~left_alone for line in signals] == [0, 0]
     assert (stdin, umask, core) == ("/dev/null", "0022", "0")
     assert int(open_files) > 1024
 

@@ -63,13 +63,17 @@ class TestApply:
         assert not client.apply(POOL).created
         assert platform.requests[0].json == POOL
 
-    @pytest.mark.parametrize("metadata", [None, {}, {"name": ""}, {"name": 3}, "x", {"name": None}])
+    @pytest.mark.parametrize("metadata", [None, {}, {"name": ""}, "x", {"name": None}])
     def test_a_document_without_a_name_is_not_sent(
         self, client: Client, platform: FakePlatform, metadata: object
     ) -> None:
         with pytest.raises(InputError, match=r"metadata\.name is missing"):
             client.apply({**POOL, "metadata": metadata})
         assert platform.requests == []
+
+    def test_a_name_that_yaml_takes_for_a_number_is_not_called_missing(self, client: Client) -> None:
+        with pytest.raises(InputError, match="no text; put it in quotes"):
+            client.apply({**POOL, "metadata": {"name": 12}})
 
     def test_a_folder_is_uploaded_and_its_digest_sent(
         self, client: Client, platform: FakePlatform, tmp_path: Path, write: Callable[[str, str], Path]

@@ -33,7 +33,7 @@ from services.scheduler.engines.local.preparation import (
     HOSTS,
     LOOPBACK,
     describe_replica,
-    tensorboard_on_host,
+    event_files_on_host,
 )
 from services.scheduler.engines.local.sandbox import Bind, Sandbox, View
 from services.scheduler.engines.local.sandbox_probe import NoSandbox
@@ -101,8 +101,8 @@ class Launcher:
             log = _open(replica.log, os.O_WRONLY | os.O_APPEND, stack)
             at = rfc3339(self._machine.clock.now())
             sandboxed = isinstance(self._machine.shut_in, Sandbox)
-            tensorboard = tensorboard_on_host(gang, start, gang_dir.code, sandboxed=sandboxed)
-            describe_replica(replica, gang, start, at, tensorboard)
+            event_files = event_files_on_host(gang, start, gang_dir.code, sandboxed=sandboxed)
+            describe_replica(replica, gang, start, at, event_files)
             return _spawn([*shut_in, *command], lock, log, (*fds.values(), *inherited))
 
     def _mounts(self, gang: GangStart, gang_dir: GangDir, stack: ExitStack) -> tuple[Bind, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -34,26 +35,47 @@ def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
     _lay_etc(gang_dir.etc, gang)
 
 
+@dataclass(frozen=True, slots=True)
+class EventFiles:
+    """Where the host has event files; below `root`, which user code cannot replace, no link is to be followed."""
+
+    root: str
+    path: str
+
+
 def describe_replica(
-    replica: ReplicaDir, gang: GangStart, start: ReplicaStart, at: str, tensorboard: str | None
+    replica: ReplicaDir, gang: GangStart, start: ReplicaStart, at: str, event_files: EventFiles | None
 ) -> None:
     """Write `replica.json`, for people, and `ship.json`, after which the agent ships the log."""
     identity = {"job": gang.job, "attempt": gang.attempt, "role": start.role, "index": start.index, "node": start.node}
     limits = {"devices": start.devices, "memory_bytes": start.memory_bytes, "host_name": gang.host_name(start)}
     write_atomic(replica.identity, json.dumps(identity | limits))
-    shipped = {"owner": gang.owner, "project": gang.project, "started_at": at, "log": replica.log.name}
-    write_atomic(replica.ship, json.dumps(identity | shipped | {"tensorboard": tensorboard}))
+    shipped = {
+        "owner": gang.owner,
+        "project": gang.project,
+        "started_at": at,
+        "log": replica.log.name,
+        "tensorboard": event_files.path if event_files else None,
+        "tensorboard_root": event_files.root if event_files else None,
+    }
+    write_atomic(replica.ship, json.dumps(identity | shipped))
 
 
-def tensorboard_on_host(gang: GangStart, start: ReplicaStart, code: Path, *, sandboxed: bool) -> str | None:
-    """Where the host has the gang's event files; told of rank 0 only, since all replicas share the mount."""
+def event_files_on_host(gang: GangStart, start: ReplicaStart, code: Path, *, sandboxed: bool) -> EventFiles | None:
+    """Where the gang's event files are; told of rank 0 only, since all replicas share the mount."""
     if gang.tensorboard_dir is None or start is not gang.replicas[0]:
         return None
     path = os.path.normpath(gang.tensorboard_dir)
     for mount in (*gang.mounts, GangMount(code, CODE)):
         if is_within(path, mount.path):
-            return os.path.normpath(mount.source / path[len(mount.path.rstrip("/")) :].lstrip("/"))
-    return None if sandboxed else path
+            return _below(mount, path[len(mount.path.rstrip("/")) :].lstrip("/"))
+    return None if sandboxed else EventFiles(path, path)
+
+
+def _below(mount: GangMount, rest: str) -> EventFiles | None:
+    source = os.path.realpath(mount.source)
+    root = os.path.realpath(mount.root) if mount.root else source
+    return EventFiles(root, os.path.normpath(f"{source}/{rest}")) if is_within(source, root) else None
 
 
 def _lay_etc(target: Path, gang: GangStart) -> None:

@@ -66,10 +66,6 @@ def _refusing(source: str) -> Iterator[None]:
         yield
     except _BadCodeError as error:
         raise StartRefusedError(f"code from {source}: {error}") from None
-    except shutil.Error as error:  # it has an entry a file, in any number
-        failures: list[tuple[str, str, str]] = error.args[0]
-        first = f"{Path(failures[0][0]).name}: {failures[0][2]}"
-        raise StartRefusedError(f"code from {source}: {len(failures)} files cannot be copied; {first}") from None
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError) as error:
         raise StartRefusedError(f"code from {source} cannot be laid at /code: {error}") from error
 
@@ -173,19 +169,39 @@ def _inside(name: str) -> PurePosixPath:
 
 
 def _copy(source: Path, target: Path, budget: _Budget) -> None:
+    """Copy a folder by descriptors alone, so that nobody can turn a part of it into a link while it is copied."""
     if not source.is_dir():
         raise _BadCodeError("there is no such folder on this machine")
-    for folder, _, names in os.walk(source):
-        for path in (Path(folder, name) for name in names):
-            budget.take(path.lstat().st_size)
-    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=_special_files)
+    top = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder, folders, names, at in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            for name in (*folders, *names):
+                _copy_entry(name, at, target / folder / name, budget)
+    finally:
+        os.close(top)
 
 
-def _special_files(folder: str, names: list[str]) -> list[str]:
-    """Sockets, pipes and devices, whose copying would block or fail."""
-    modes = {name: (Path(folder) / name).lstat().st_mode for name in names}
-    kept = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
-    return [name for name, mode in modes.items() if not any(is_kept(mode) for is_kept in kept)]
+def _copy_entry(name: str, at: int, target: Path, budget: _Budget) -> None:
+    """One entry of an open folder; sockets, pipes and devices are left out."""
+    try:
+        found = os.stat(name, dir_fd=at, follow_symlinks=False)
+        budget.take(found.st_size if stat.S_ISREG(found.st_mode) else 0)
+        if stat.S_ISDIR(found.st_mode):
+            target.mkdir(exist_ok=True)
+        elif stat.S_ISLNK(found.st_mode):
+            target.symlink_to(os.readlink(name, dir_fd=at))
+        elif stat.S_ISREG(found.st_mode):
+            _copy_file(name, at, target)
+    except OSError as error:
+        raise _BadCodeError(f"{target.name} cannot be copied: {error.strerror}") from error
+
+
+def _copy_file(name: str, at: int, target: Path) -> None:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    with os.fdopen(fd, "rb") as content:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISREG(mode):
+            _save(content, target, mode)
 
 
 def _write(files: Mapping[str, str], target: Path) -> None:

@@ -59,6 +59,32 @@ class TestDescription:
         document["spec"]["roles"][0]["command"] = "set -e\npython train.py\n"
         assert r"set -e\npython train.py" in page(shown, document)
 
+    def test_what_was_noticed_and_decided_is_told_with_its_line(self, shown: Shown) -> None:
+        attempt = attempt_document(1) | {
+            "incidents": [
+                {"rule": "message/1", "line": "boom", "replica": {"role": "w", "index": 1}, "action": "none"},
+                {"rule": "hang", "line": "silent for 2s", "replica": None, "action": "stop"},
+            ],
+            "decision": {
+                "retry": True,
+                "reason": "w-0 failed",
+                "rule": "message/1",
+                "replica": {"role": "w", "index": 1},
+                "line": "boom",
+                "others": ["w-2 was lost"],
+                "budgetLeft": 2,
+                "notBefore": "2026-01-02T12:05:00.000Z",
+            },
+        }
+        lines = page(shown, job_document(attempts=[attempt])).splitlines()
+        assert lines[-5:] == [
+            "noticed at - in w-1, message/1: boom",
+            "noticed at -, hang, so the attempt is stopped: silent for 2s",
+            "decided: another attempt, not before 2026-01-02 12:05:00Z (2 more possible), w-0 failed",
+            "  w-1, message/1: boom",
+            "  also: w-2 was lost",
+        ]
+
 
 class TestPlacement:
     def test_a_line_a_replica(self, shown: Shown) -> None:

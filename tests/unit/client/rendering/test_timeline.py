@@ -63,7 +63,17 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
         ("job.failed", {"reason": "start-timeout"}, "start-timeout"),
         ("job.deleted", {"by": "ada"}, "by ada; the name is free"),
         ("diagnosis.finished", {"passed": False, "badNodes": ["a"], "message": "slow"}, "failed: a; slow"),
+        (
+            "retry.decided",
+            {"retry": True, "reason": "r", "line": "boom", "budgetLeft": 1, "notBefore": "2026-01-02T12:00:05.000Z"},
+            "retry: r: boom, 1 left, not before 12:00:05.000",
+        ),
         ("incident.raised", {"rule": "oom", "line": "killed"}, "rule oom matched: killed"),
+        (
+            "incident.raised",
+            {"rule": "hang", "line": "silent", "action": "stop"},
+            "rule hang matched: silent; the attempt is stopped",
+        ),
         ("novelty.happened", {"x": 1}, ""),
     ],
 )

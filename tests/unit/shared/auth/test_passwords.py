@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
 from typing import Any
 
 import argon2
 import pytest
 
-from shared.auth.passwords import MAX_AT_ONCE, Passwords
+from shared.auth.passwords import Passwords
 
 
 async def test_the_right_password_is_told_from_a_wrong_one() -> None:
@@ -47,21 +47,20 @@ async def test_a_password_of_absurd_length_is_not_even_hashed() -> None:
     assert not await Passwords().verify(None, "x" * 1_000_000)
 
 
-async def test_many_logins_at_once_are_hashed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    running = most = 0
+async def test_many_logins_at_once_are_hashed_one_after_the_other_in_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: set[int] = set()
 
-    async def to_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0)
-        running -= 1
+    def noticing(_self: argon2.PasswordHasher, _password: str) -> str:
+        threads.add(threading.get_ident())
         return "hash"
 
-    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    monkeypatch.setattr(argon2.PasswordHasher, "hash", noticing)
     passwords = Passwords()
     await asyncio.gather(*(passwords.hash("x") for _ in range(10)))
-    assert most == MAX_AT_ONCE
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 async def test_a_hash_made_with_other_settings_is_outdated() -> None:

@@ -117,6 +117,33 @@ def test_a_refused_piece_is_sent_again_after_a_pause_that_grows():
     assert offsets.next_piece(100, complete=False, now=now + REFUSED_PAUSE_MAX_S) == Piece(0, 100)
 
 
+def test_many_refusals_at_once_are_one():
+    offsets = Offsets()
+    for piece in send_all(offsets, LARGE):
+        offsets.refused(piece.offset, now=0)
+    assert offsets.next_piece(LARGE, complete=False, now=REFUSED_PAUSE_S) == Piece(0, CHUNK_MAX_BYTES)
+
+
+def test_the_window_is_halved_by_a_refusal_and_doubled_by_progress():
+    offsets = Offsets()
+    send_all(offsets, LARGE)
+    offsets.refused(0, now=0)
+    send_all(offsets, LARGE, now=REFUSED_PAUSE_S)
+    assert offsets.outstanding_bytes == WINDOW_BYTES // 2
+    offsets.announced(CHUNK_MAX_BYTES, ended=False, gap=False, now=1)
+    send_all(offsets, LARGE, now=1)
+    assert offsets.outstanding_bytes == WINDOW_BYTES
+
+
+def test_progress_ends_the_pause_after_a_refusal():
+    offsets = Offsets()
+    send_all(offsets, 2 * CHUNK_MAX_BYTES)
+    offsets.refused(CHUNK_MAX_BYTES, now=0)
+    assert send_all(offsets, 2 * CHUNK_MAX_BYTES, now=0.01) == []
+    offsets.announced(CHUNK_MAX_BYTES, ended=False, gap=False, now=0.02)
+    assert send_all(offsets, 2 * CHUNK_MAX_BYTES, now=0.02) == [Piece(CHUNK_MAX_BYTES, CHUNK_MAX_BYTES)]
+
+
 def test_a_refusal_of_what_is_kept_by_now_moves_nothing_back():
     offsets = Offsets()
     send_all(offsets, 100)

@@ -34,6 +34,8 @@ def cleaned(data: bytes) -> str:
         ("训练损失 – ö".encode(), "训练损失 – ö"),
         (b"half \xe8\xae", "half �"),
         (b"\xff\xfe", "��"),
+        (b"\r\x1b[31m\n", "\n\n"),
+        (b"\x1b]0;a title that never ends\nthe next line\x07", "0;a title that never ends\nthe next line"),
         (b"\x1b", ""),
         (b"\x1b\x1b[0m[31m", "[31m"),
         (b"<b>&amp;</b>", "<b>&amp;</b>"),

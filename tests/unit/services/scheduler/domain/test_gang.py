@@ -14,6 +14,13 @@ class TestPool:
         assert Pool("public", "main").has(node("a"))
         assert not Pool("public", "main").has(node("a", cluster="other"))
 
+    def test_one_that_selects_nothing_leaves_dedicated_nodes_to_their_pools(self):
+        team = Pool("team", "main", node_names=frozenset({"a"}))
+        public = Pool("public", "main", dedicated=(team,))
+        assert not public.has(node("a"))
+        assert public.has(node("b"))
+        assert team.has(node("a"))
+
     def test_a_pool_selects_nodes_by_name_or_id(self):
         pool = Pool("team", "main", node_names=frozenset({"a", "n-b"}))
         assert [pool.has(node(name)) for name in "abc"] == [True, True, False]

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from services.scheduler.domain.progress import combine, describe_exit, endings, unreported
-from services.scheduler.domain.terms import LAST_WORDS_S, Terms
-from shared.events import EndReason, OutOfMemory, ReplicaExit, StopRequested
+from services.scheduler.domain.progress import combine, describe_exit, endings, next_deadline, unreported
+from services.scheduler.domain.terms import EVIDENCE_S, LAST_WORDS_S, Terms
+from shared.events import EndReason, IncidentRaised, OutOfMemory, ReplicaExit, RetryDecided, StopRequested
 from shared.jobs import Replica
 from tests.support.jobs import START
 from tests.support.lives import Life
@@ -89,6 +89,38 @@ def test_the_run_time_counts_from_the_last_start():
     life = Life(spec={"maxRunTime": "60s"}).place().look().starts(index=0).wait(50).starts(index=1).look()
     assert ends_of(life.wait(20)) == ()
     assert ends_of(life.wait(40))[0].reason is EndReason.MAX_RUN_TIME
+
+
+def hung(life: Life, action: str = "stop") -> Life:
+    life.tell(IncidentRaised(rule="hang", line="silent for 30m", action=action, at=life.now))
+    return life
+
+
+def test_a_hang_that_is_to_be_stopped_ends_the_attempt_after_ten_seconds():
+    life = hung(running())
+    assert ends_of(life.wait(EVIDENCE_S - 1)) == ()
+    assert next_deadline(life.job, Terms.of(life.job), life.engine.replicas) == life.now + timedelta(seconds=1)
+    (end,) = ends_of(life.wait(1))
+    assert (end.reason, end.message, end.stop_at) == (EndReason.HANG, "silent for 30m", life.now)
+
+
+def test_a_hang_that_is_only_told_ends_nothing():
+    assert ends_of(hung(running(), "none").wait(3600)) == ()
+
+
+def test_an_attempt_that_completes_or_fails_before_the_ten_seconds_are_over_did_not_hang():
+    done = hung(running()).wait(5).exits(index=0).exits(index=1)
+    assert ends_of(done.wait(60))[0].reason is EndReason.COMPLETED
+    failed = hung(running()).wait(5).exits(index=0, code=1)
+    assert ends_of(failed.wait(60))[0].reason is EndReason.FAILED
+
+
+def test_a_hang_of_an_earlier_attempt_ends_nothing():
+    life = hung(running()).wait(20).look().wait(1).obeys_stop().look()
+    life.tell(RetryDecided(retry=True, reason=""))
+    life.look()
+    assert life.job.attempt.number == 2
+    assert ends_of(life) == ()
 
 
 def test_a_stop_request_ends_the_attempt_with_its_reason():

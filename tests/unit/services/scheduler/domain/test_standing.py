@@ -75,9 +75,10 @@ def test_a_job_that_waits_for_a_decision_says_whose():
 def test_a_retry_is_told_with_its_time():
     due = START + timedelta(minutes=5)
     retry = ev.RetryDecided(retry=True, reason="worth it", not_before=due)
-    assert told(job_after(PLACED, FAILED, retry)) == "attempt 2 is queued at 2026-01-01T00:05:00.000Z"
+    why = "; attempt 1 ended: worth it, 0 left"
+    assert told(job_after(PLACED, FAILED, retry)) == f"attempt 2 is queued at 2026-01-01T00:05:00.000Z{why}"
     at_once = ev.RetryDecided(retry=True, reason="worth it")
-    assert told(job_after(PLACED, FAILED, at_once)) == "attempt 2 is queued at once"
+    assert told(job_after(PLACED, FAILED, at_once)) == f"attempt 2 is queued at once{why}"
 
 
 def test_an_ended_job_is_told_how_it_ended():

@@ -36,11 +36,40 @@ def test_a_failed_job_tells_who_failed_and_what_was_decided() -> None:
     status = document["status"]
     assert (status["state"], status["reason"], status["attempt"]) == ("Failed", "failed", 1)
     attempt = status["attempts"][0]
-    assert attempt["decision"] == {"retry": False, "reason": "exit code 3", "rule": None}
+    assert attempt["decision"] == {
+        "retry": False,
+        "reason": "exit code 3",
+        "rule": None,
+        "rootCause": None,
+        "replica": None,
+        "line": None,
+        "others": [],
+        "budgetLeft": 0,
+        "notBefore": None,
+    }
+    assert attempt["incidents"] == []
     assert attempt["endReason"] == "failed"
     running, failed = attempt["replicas"]
     assert (running["state"], running["exit"]) == ("Running", None)
     assert (failed["state"], failed["exit"]["code"], failed["exit"]["outOfMemory"]) == ("Failed", 3, "none")
+
+
+def test_incidents_and_decisions_name_replica_and_line() -> None:
+    ref = ev.ReplicaRef(role="worker", index=1)
+    incident = ev.IncidentRaised(rule="message/1", line="boom", before=("a",), replica=ref, at=START)
+    end = ev.AttemptEnded(reason=ev.EndReason.FAILED, first_failure=ref)
+    decision = ev.RetryDecided(retry=True, reason="r", rule="message/1", replica=ref, line="boom", budget_left=2)
+    told = JobDocument.of(job_after(placed(2), ev.Started(), incident, end, decision)).status.attempts[0]
+    assert told.incidents[0].model_dump(mode="json") == {
+        "rule": "message/1",
+        "line": "boom",
+        "before": ["a"],
+        "replica": {"role": "worker", "index": 1},
+        "action": "none",
+        "at": "2026-01-01T00:00:00.000Z",
+    }
+    assert told.decision is not None
+    assert (told.decision.line, told.decision.budget_left) == ("boom", 2)
 
 
 def test_devices_and_nodes_stand_by_index() -> None:
@@ -54,4 +83,4 @@ def test_devices_and_nodes_stand_by_index() -> None:
 
 def test_a_list_leaves_out_what_grows_with_replicas() -> None:
     attempt = JobDocument.of(job_after(placed(2)), detailed=False).status.attempts[0]
-    assert (attempt.placement, attempt.replicas) == (None, [])
+    assert (attempt.placement, attempt.replicas, attempt.incidents) == (None, [], [])

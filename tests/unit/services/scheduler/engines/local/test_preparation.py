@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
-from services.scheduler.engines.local.preparation import describe_replica, prepare, tensorboard_on_host
+from services.scheduler.engines.local.preparation import EventFiles, describe_replica, event_files_on_host, prepare
 from services.scheduler.ports import CodeDirectory, CodeInline, GangMount, GangStart, StartRefusedError
 from tests.support.local_engine import gang_of
 
@@ -65,8 +65,23 @@ def test_event_files_are_found_on_the_host(path: str | None, sandboxed: bool, ex
     gang = gang_of("a", "b", mounts=MOUNTS, tensorboard_dir=path)
     first, second = gang.replicas
 
-    assert tensorboard_on_host(gang, first, Path("/gang/code"), sandboxed=sandboxed) == expected
-    assert tensorboard_on_host(gang, second, Path("/gang/code"), sandboxed=sandboxed) is None
+    found = event_files_on_host(gang, first, Path("/gang/code"), sandboxed=sandboxed)
+    assert (found.path if found else None) == expected
+    assert event_files_on_host(gang, second, Path("/gang/code"), sandboxed=sandboxed) is None
+
+
+def test_the_root_of_event_files_is_what_an_admin_allowed(tmp_path: Path):
+    storage = tmp_path / "storage"
+    (storage / "team").mkdir(parents=True)
+    (storage / "link").symlink_to("team")
+    (storage / "out").symlink_to("/etc")
+
+    def found(source: Path) -> EventFiles | None:
+        gang = gang_of("a", mounts=(GangMount(source, "/mnt/data", root=storage),), tensorboard_dir="/mnt/data/runs")
+        return event_files_on_host(gang, gang.replicas[0], Path("/gang/code"), sandboxed=True)
+
+    assert found(storage / "link") == EventFiles(str(storage), str(storage / "team/runs"))
+    assert found(storage / "out") is None
 
 
 def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
@@ -74,7 +89,7 @@ def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
     replica = directory_of(gang, tmp_path).replicas["worker", 0]
     replica.path.mkdir()
 
-    describe_replica(replica, gang, gang.replicas[0], "2026-01-01T00:00:00.000Z", "/data/runs")
+    describe_replica(replica, gang, gang.replicas[0], "2026-01-01T00:00:00.000Z", EventFiles("/data", "/data/runs"))
 
     assert json.loads(replica.ship.read_text()) == {
         "job": gang.job,
@@ -87,6 +102,7 @@ def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
         "started_at": "2026-01-01T00:00:00.000Z",
         "log": "log",
         "tensorboard": "/data/runs",
+        "tensorboard_root": "/data",
     }
     assert "secret" not in replica.identity.read_text() + replica.ship.read_text()
 

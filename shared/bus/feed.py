@@ -3,7 +3,8 @@
 The feed keeps a pull request open at the server and opens the next one when half of what it asked for has come, so that
 the next messages travel while a batch is being made durable, and the first one after a rest comes at once. (The client
 library's `fetch` waits for a full batch or the end of its time limit.) A request ends by count, by a status message, or
-unnoticed with a lost connection; therefore heartbeats are asked for, and a feed that hears nothing asks again.
+unnoticed with a lost connection; therefore heartbeats are asked for, and a feed that hears nothing asks again. Requests
+are bounded in bytes: a server throws a client out that is too slow to take what it asked for.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Final
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from shared.bus import Bus
+from shared.bus.bus import Bus
 from shared.bus.streams import Reaction
 
 BATCH_MESSAGES: Final = 64
+_REQUEST_BYTES: Final = 1280 * 1024
+"""More than any message has, and so little that all feeds together stay below what a server holds for a client."""
 _EXPIRES_S: Final = 60.0
 _HEARTBEAT_S: Final = 10.0
 _LOOK_S: Final = 1.0
@@ -65,6 +68,7 @@ class Feed:
         count = BATCH_MESSAGES - outstanding
         request = {
             "batch": count,
+            "max_bytes": _REQUEST_BYTES,
             "expires": int(_EXPIRES_S * _NANOSECONDS),
             "idle_heartbeat": int(_HEARTBEAT_S * _NANOSECONDS),
         }

@@ -1,0 +1,1 @@
+"""What the watchdog keeps and listens to."""

@@ -1,0 +1,1 @@
+"""Pure judgement: matching lines, deciding about retries, and telling silence from work."""

@@ -1,0 +1,65 @@
+"""What the logs of an attempt say, for a decision: waits until they are read to their ends, or long enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from services.watchdog.adapters.memory import Memory
+from services.watchdog.domain.policy import Found
+from services.watchdog.scanning import PartitionScanner
+from shared.clock import Clock
+from shared.errors import UnavailableError
+from shared.events import ReplicaRef as EventReplica
+from shared.jobs import Job
+from shared.logs_wire import ReplicaRef, partition_of
+
+END_MARK_WAIT_S: Final = 10.0
+BACKLOG_WAIT_S: Final = 30.0
+
+
+class Evidence:
+    """The lines that were found, complete as far as they can be had."""
+
+    def __init__(self, scanners: Sequence[PartitionScanner], memory: Memory, clock: Clock) -> None:
+        self._scanners = scanners
+        self._memory = memory
+        self._clock = clock
+        self._log = structlog.get_logger(service="watchdog")
+
+    def found(self, job: Job) -> tuple[Found, ...]:
+        """Lines in the logs of the job's present attempt."""
+        return self._memory.found(job.id, job.attempt.number)
+
+    async def await_logs(self, job: Job, replicas: Sequence[EventReplica]) -> None:
+        """Return once these logs are read to their ends, or ten seconds have passed.
+
+        Raises UnavailableError while what had piled up before this watchdog started is still being read.
+        """
+        refs = {ReplicaRef(job.id, job.attempt.number, each.role, each.index) for each in replicas}
+        if not refs or not self._unread(refs):
+            return
+        scanner = self._scanners[partition_of(job.id)]
+        if not await self._within(BACKLOG_WAIT_S, scanner, lambda: scanner.caught_up):
+            raise UnavailableError(f"logs of job {job.id} that piled up are still being read")
+        if not await self._within(END_MARK_WAIT_S, scanner, lambda: not self._unread(refs)):
+            unread = sorted(f"{ref.role}-{ref.index}" for ref in self._unread(refs))
+            self._log.warning("decided_without_end_marks", job=job.id, replicas=unread[:20])
+
+    def _unread(self, refs: set[ReplicaRef]) -> set[ReplicaRef]:
+        return {ref for ref in refs if not self._memory.scan(ref).ended}
+
+    async def _within(self, seconds: float, scanner: PartitionScanner, is_so: Callable[[], bool]) -> bool:
+        """Whether something about the scanner becomes so within that time."""
+        time_is_up = asyncio.create_task(self._clock.sleep(seconds))
+        try:
+            while not is_so():
+                if time_is_up.done():
+                    return False
+                await asyncio.wait({scanner.next_change(), time_is_up}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            time_is_up.cancel()
+        return True

@@ -1,0 +1,204 @@
+"""Reading logs as they pass: one task a partition of the log transit, on a durable consumer of its own.
+
+A batch is read into scans, what was found is put on record, everything is committed to the memory in one transaction,
+and only then the batch is acknowledged. So a watchdog that dies in between reads the same chunks again and comes to the
+same: incidents have fixed ids, and what the memory has already is passed over.
+
+Chunks that were in hand when a watchdog died come again after those behind them. A chunk behind a gap is therefore put
+back for a moment; one that was put back too often lies behind bytes that will never come, and reading goes on over the
+gap with a new line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import structlog
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js.errors import APIError
+
+from services.watchdog.adapters.memory import AttemptKey, Changes, Memory
+from services.watchdog.domain.matching import Hit, Scan, take
+from services.watchdog.domain.policy import Found
+from services.watchdog.domain.telling import incident_of, is_told, part_of
+from services.watchdog.incidents import Incidents
+from services.watchdog.watched import Watched, WatchedJobs
+from shared.bus import Bus, BusUnavailableError
+from shared.bus.deadletters import DeadLetter, bury
+from shared.bus.feed import Feed
+from shared.bus.streams import Reaction
+from shared.clock import Clock
+from shared.events import ReplicaRef as EventReplica
+from shared.logs_wire import Chunk, MalformedChunkError, ReplicaRef, decode_chunk
+
+GAP_TRIES: Final = 25
+NEARLY_FULL: Final = 0.95
+_GAP_PAUSE_S: Final = 0.5
+_TROUBLE_PAUSE_S: Final = 1.0
+_LOOK_S: Final = 0.25
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What a batch of messages has changed so far."""
+
+    scans: dict[ReplicaRef, Scan] = field(default_factory=dict)
+    found: list[tuple[AttemptKey, Found]] = field(default_factory=list)
+    outputs: dict[AttemptKey, datetime] = field(default_factory=dict)
+    settled: list[Msg] = field(default_factory=list)
+
+    def of_attempt(self, key: AttemptKey) -> Iterator[Found]:
+        return (found for attempt, found in self.found if attempt == key)
+
+    def note_output(self, key: AttemptKey, at: datetime) -> None:
+        self.outputs[key] = max(self.outputs.get(key, at), at)
+
+
+class PartitionScanner:
+    """Reads the logs of one partition."""
+
+    def __init__(
+        self, bus: Bus, reaction: Reaction, watched: WatchedJobs, memory: Memory, incidents: Incidents, clock: Clock
+    ) -> None:
+        self._bus = bus
+        self._reaction = reaction
+        self._feed = Feed(bus, reaction)
+        self._watched = watched
+        self._memory = memory
+        self._incidents = incidents
+        self._clock = clock
+        self._log = structlog.get_logger(service="watchdog", consumer=reaction.durable)
+        self._waiting: list[asyncio.Future[None]] = []
+        self._read_until: datetime | None = None
+        self.caught_up = False
+        """Whether all that waited when reading began has been read."""
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        await self._feed.open()
+        while True:
+            messages = await self._feed.batch()
+            try:
+                await self._take(messages)
+            except sqlite3.Error as error:
+                # Nothing was acknowledged, so all of it comes again.
+                self._log.error("batch_not_kept", reason=str(error))
+                await self._clock.sleep(_TROUBLE_PAUSE_S)
+            except (BusUnavailableError, NatsError, APIError, OSError) as error:
+                self._log.warning("batch_interrupted", reason=str(error) or type(error).__name__)
+                await self._clock.sleep(_TROUBLE_PAUSE_S)
+
+    async def watch_backlog(self) -> None:
+        """Return when everything has been read that was there at the start."""
+        last: int | None = None
+        while True:
+            try:
+                if last is None:
+                    last = (await self._bus.js.stream_info(self._reaction.stream)).state.last_seq
+                info = await self._bus.js.consumer_info(self._reaction.stream, self._reaction.durable)
+            except (NatsError, APIError, OSError):
+                await self._clock.sleep(_TROUBLE_PAUSE_S)
+                continue
+            floor = info.ack_floor.stream_seq if info.ack_floor else 0
+            if floor >= last or not (info.num_pending or info.num_ack_pending):
+                self.caught_up = True
+                self._announce()
+                return
+            await self._clock.sleep(_LOOK_S)
+
+    async def has_heard_until(self, at: datetime) -> bool:
+        """Whether everything that replicas wrote up to this time has been read.
+
+        It has where something later was read, or nothing waits; and not where the stream is nearly full, since it then
+        refuses what agents would ship.
+        """
+        try:
+            stream = await self._bus.js.stream_info(self._reaction.stream)
+            info = await self._bus.js.consumer_info(self._reaction.stream, self._reaction.durable)
+        except (NatsError, APIError, OSError):
+            return False
+        limit = stream.config.max_bytes or 0
+        if limit > 0 and stream.state.bytes > limit * NEARLY_FULL:
+            return False
+        nothing_waits = not info.num_pending and not info.num_ack_pending
+        return nothing_waits or (self._read_until is not None and self._read_until >= at)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Done when something more has been read."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
+        return change
+
+    def _announce(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for change in waiting:
+            if not change.done():
+                change.set_result(None)
+
+    async def _take(self, messages: Sequence[Msg]) -> None:
+        batch = _Batch()
+        for message in messages:
+            try:
+                await self._take_message(batch, message)
+            except (sqlite3.Error, BusUnavailableError, NatsError, APIError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001  # one chunk that cannot be read must not hold the others up
+                await self._bury(message, error)
+                batch.settled.append(message)
+        if batch.scans or batch.outputs:
+            self._memory.commit(Changes(batch.scans, tuple(batch.found), batch.outputs))
+            self._announce()
+        for message in batch.settled:
+            await message.ack()
+            self._read_until = max(self._read_until or message.metadata.timestamp, message.metadata.timestamp)
+
+    async def _take_message(self, batch: _Batch, message: Msg) -> None:
+        try:
+            chunk = decode_chunk(message.subject, message.headers, message.data)
+        except MalformedChunkError:
+            # `logs`, which has the same message, keeps it as a dead letter.
+            batch.settled.append(message)
+            return
+        watched = await self._watched.find(chunk.file.replica.job) if chunk.file.kind == "log" else None
+        if watched is None or await self._read(batch, message, chunk, watched):
+            batch.settled.append(message)
+        else:
+            await message.nak(delay=_GAP_PAUSE_S)
+
+    async def _bury(self, message: Msg, error: Exception) -> None:
+        self._log.exception("chunk_not_read", subject=message.subject)
+        sequence = message.metadata.sequence.stream
+        reason, stream = type(error).__name__, self._reaction.stream
+        letter = DeadLetter("watchdog", reason, str(error), stream, sequence, message.subject, message.data)
+        await bury(self._bus.js, letter)
+
+    async def _read(self, batch: _Batch, message: Msg, chunk: Chunk, watched: Watched) -> bool:
+        """Read on with the chunk; false where bytes before it are missing."""
+        replica = chunk.file.replica
+        scan = batch.scans.get(replica) or self._memory.scan(replica)
+        over_gap = (message.metadata.num_delivered or 0) >= GAP_TRIES
+        scanned = take(scan, chunk, watched.terms.lines, over_gap=over_gap)
+        if scanned.gap:
+            return False
+        if scanned.scan == scan:
+            return True
+        at = message.metadata.timestamp
+        for hit in scanned.hits:
+            await self._note(batch, watched, replica, hit, at)
+        if chunk.data:
+            batch.note_output((replica.job, replica.attempt), at)
+        batch.scans[replica] = scanned.scan
+        return True
+
+    async def _note(self, batch: _Batch, watched: Watched, replica: ReplicaRef, hit: Hit, at: datetime) -> None:
+        key, ref = (replica.job, replica.attempt), EventReplica(role=replica.role, index=replica.index)
+        earlier = (*self._memory.found(*key), *batch.of_attempt(key))
+        if is_told(hit, earlier):
+            await self._incidents.put(watched.job, replica.attempt, incident_of(hit, ref, at), part_of(hit, ref))
+        batch.found.append((key, Found(hit.rule, ref, hit.line)))

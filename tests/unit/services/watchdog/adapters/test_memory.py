@@ -1,0 +1,101 @@
+"""What was read is remembered over a restart, whole batches or nothing, and only of live jobs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from services.watchdog.adapters.memory import CACHED_SCANS, Changes, Memory
+from services.watchdog.domain.matching import Scan
+from services.watchdog.domain.policy import Found
+from shared.events import ReplicaRef as EventReplica
+from shared.logs_wire import ReplicaRef
+from tests.support.jobs import START
+
+REPLICA = ReplicaRef("tj-a", 1, "worker", 0)
+SCAN = Scan(2, 77, b"\x1b[", b"half \xff", (b"one", b"tw\xc3\xb6"), frozenset({"message/1"}), ended=True)
+FOUND = Found("message/1", EventReplica(role="worker", index=0), "boom")
+CHANGES = Changes({REPLICA: SCAN}, ((("tj-a", 1), FOUND),), {("tj-a", 1): START})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "watchdog" / "memory.sqlite"
+
+
+@pytest.fixture
+def memory(path: Path) -> Iterator[Memory]:
+    memory = Memory(path)
+    yield memory
+    memory.close()
+
+
+def everything(memory: Memory) -> tuple[object, ...]:
+    return memory.scan(REPLICA), memory.found("tj-a", 1), memory.last_output("tj-a", 1)
+
+
+def test_a_log_that_was_never_read_is_read_from_its_start(memory: Memory) -> None:
+    assert everything(memory) == (Scan(), (), None)
+
+
+def test_everything_is_there_after_a_restart(memory: Memory, path: Path) -> None:
+    memory.commit(CHANGES)
+    assert everything(memory) == (SCAN, (FOUND,), START)
+    again = Memory(path)
+    assert everything(again) == (SCAN, (FOUND,), START)
+    again.close()
+
+
+def test_a_batch_that_cannot_be_kept_changes_nothing(memory: Memory) -> None:
+    memory._db.execute("CREATE TRIGGER t BEFORE INSERT ON outputs BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    with pytest.raises(sqlite3.Error, match="disk full"):
+        memory.commit(CHANGES)
+    assert everything(memory) == (Scan(), (), None)
+
+
+def test_output_never_goes_back(memory: Memory) -> None:
+    memory.commit(CHANGES)
+    memory.commit(Changes({}, (), {("tj-a", 1): START - timedelta(hours=1)}))
+    assert memory.last_output("tj-a", 1) == START
+
+
+def test_only_live_jobs_are_kept(memory: Memory) -> None:
+    memory.commit(CHANGES)
+    other = ReplicaRef("tj-b", 1, "worker", 0)
+    memory.commit(Changes({other: SCAN}, ((("tj-b", 1), FOUND),), {("tj-b", 1): START}))
+    memory.keep_only(["tj-b"])
+    assert everything(memory) == (Scan(), (), None)
+    assert (memory.scan(other), memory.found("tj-b", 1)) == (SCAN, (FOUND,))
+    memory.forget("tj-b")
+    assert (memory.scan(other), memory.found("tj-b", 1)) == (Scan(), ())
+
+
+def test_scans_beyond_the_cache_come_from_the_file(memory: Memory) -> None:
+    replicas = [ReplicaRef("tj-a", 1, "worker", index) for index in range(CACHED_SCANS + 10)]
+    memory.commit(Changes({replica: Scan(position=replica.index) for replica in replicas}))
+    assert len(memory._scans) == CACHED_SCANS
+    assert [memory.scan(replica).position for replica in replicas] == list(range(CACHED_SCANS + 10))
+
+
+@pytest.mark.parametrize("content", [b"this is no database, not at all" * 100, b""])
+def test_a_file_that_cannot_be_read_is_begun_anew(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    memory = Memory(path)
+    memory.commit(CHANGES)
+    assert everything(memory) == (SCAN, (FOUND,), START)
+    memory.close()
+
+
+def test_a_file_of_another_version_is_begun_anew(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    memory = Memory(path)
+    assert everything(memory) == (Scan(), (), None)
+    memory.close()

@@ -1,0 +1,181 @@
+"""The same lines are found wherever a log is cut into chunks, and whatever comes twice."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.watchdog.domain.matching import CONTEXT_LINES, LINE_MAX_BYTES, Hit, LineRule, Scan, take
+from services.watchdog.domain.presets import PRESETS
+from shared.logs_wire import Chunk, FileRef, ReplicaRef
+
+FILE = FileRef(ReplicaRef("tj-a", 1, "worker", 0))
+ONE = LineRule("one", ("boom",))
+TWO = LineRule("two", ("left", "right one"))
+RULES = (ONE, TWO, LineRule("end", ("xyz",)))
+
+
+def chunks_of(text: bytes, cuts: list[int]) -> list[Chunk]:
+    borders = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [Chunk(FILE, start, text[start:stop]) for start, stop in pairwise(borders)]
+
+
+def read(chunks: list[Chunk], rules: tuple[LineRule, ...] = RULES, *, end: bool = True) -> tuple[Scan, list[Hit]]:
+    scan, hits = Scan(), []
+    for chunk in chunks:
+        taken = take(scan, chunk, rules)
+        scan, hits = taken.scan, [*hits, *taken.hits]
+    if end:
+        taken = take(scan, Chunk(FILE, scan.position, end=scan.position), rules)
+        scan, hits = taken.scan, [*hits, *taken.hits]
+    return scan, hits
+
+
+def whole(text: bytes, rules: tuple[LineRule, ...] = RULES) -> list[Hit]:
+    return read([Chunk(FILE, 0, text)], rules)[1]
+
+
+def lines_of(text: bytes, rules: tuple[LineRule, ...] = RULES) -> dict[str, str]:
+    return {hit.rule: hit.line for hit in whole(text, rules)}
+
+
+def test_a_line_is_told_with_up_to_ten_lines_before_it() -> None:
+    text = b"".join(b"line %d\n" % number for number in range(20)) + b"it went boom here\nafter\n"
+    assert whole(text) == [Hit("one", "it went boom here", tuple(f"line {number}" for number in range(10, 20)))]
+
+
+@pytest.mark.parametrize("cut", [b"\n", b"\r", b"\r\n"])
+def test_lines_are_cut_at_line_feeds_and_at_carriage_returns(cut: bytes) -> None:
+    assert lines_of(b"left" + cut + b"right one" + cut) == {}
+    assert lines_of(b"a" + cut + b"right one, left" + cut + b"b") == {"two": "right one, left"}
+
+
+def test_a_line_without_an_end_is_found_when_the_log_is_complete() -> None:
+    scan, hits = read([Chunk(FILE, 0, b"boom")], end=False)
+    assert hits == []
+    (hit,) = take(scan, Chunk(FILE, 4, end=4), RULES).hits
+    assert hit.line == "boom"
+
+
+def test_colours_are_not_in_the_way() -> None:
+    assert lines_of(b"\x1b[1;31mbo\x1b[0mom\x1b]0;title\x07\n") == {"one": "boom"}
+
+
+def test_upper_and_lower_case_differ() -> None:
+    assert lines_of(b"BOOM\n") == {}
+
+
+def test_of_each_rule_the_first_line_counts() -> None:
+    assert lines_of(b"first boom\nsecond boom\n") == {"one": "first boom"}
+
+
+def test_text_after_a_progress_bar_shares_its_line() -> None:
+    assert lines_of(b"10%\r20%boom\n") == {"one": "20%boom"}
+
+
+def test_bytes_that_are_no_text_are_no_trouble() -> None:
+    assert lines_of(b"\xff\xfe\x00boom\xff\n") == {"one": "\ufffd\ufffd\x00boom\ufffd"}
+
+
+def test_a_line_of_megabytes_costs_no_memory_and_hides_nothing_behind_it() -> None:
+    chunks = chunks_of(b"x" * 1_000_000 + b"\nboom\n", list(range(0, 1_000_000, 65536)))
+    scan = Scan()
+    for chunk in chunks:
+        scan = take(scan, chunk, RULES).scan
+        assert len(scan.line) <= LINE_MAX_BYTES
+    assert scan.found == {"one"}
+
+
+def test_a_repeat_changes_nothing() -> None:
+    chunks = chunks_of(b"a\nboom\nb\n", [2, 5])
+    assert read([*chunks, *chunks, chunks[1]]) == read(chunks)
+
+
+def test_a_chunk_behind_a_gap_waits_for_what_is_missing() -> None:
+    first, second, third = chunks_of(b"bo" + b"om" + b"!\n", [2, 4])
+    scan = take(Scan(), first, RULES).scan
+    assert take(scan, third, RULES).gap
+    assert take(scan, third, RULES).scan == scan
+    scan = take(scan, second, RULES).scan
+    assert take(scan, third, RULES).hits[0].line == "boom!"
+
+
+def test_over_a_gap_that_stays_reading_goes_on_with_another_line() -> None:
+    taken = take(take(Scan(), Chunk(FILE, 0, b"bo"), RULES).scan, Chunk(FILE, 9, b"om\nboom\n"), RULES, over_gap=True)
+    assert [hit.line for hit in taken.hits] == ["boom"]
+    assert taken.scan.position == 17
+
+
+def test_a_log_that_began_anew_is_read_from_its_start() -> None:
+    scan, _ = read([Chunk(FILE, 0, b"old\nlef")], end=False)
+    taken = take(scan, Chunk(FILE, 0, b"right one\nboom\n", generation=2), RULES)
+    assert [hit.line for hit in taken.hits] == ["boom"]
+    assert take(taken.scan, Chunk(FILE, 7, b"boom left right one\n"), RULES).hits == ()
+
+
+def test_the_end_mark_counts_only_where_everything_before_it_was_read() -> None:
+    assert not take(Scan(position=3), Chunk(FILE, 5, end=5), ()).scan.ended
+    assert take(Scan(position=5), Chunk(FILE, 5, end=5), ()).scan.ended
+
+
+@pytest.mark.parametrize("rule", PRESETS, ids=lambda rule: rule.id)
+def test_each_preset_row_is_found_as_written_on_one_line_and_not_on_two(rule: LineRule) -> None:
+    line = "[rank3]: " + " 10.0.0.1<5> ".join(rule.fragments) + " (tail)"
+    assert lines_of(f"ok\n{line}\n".encode(), PRESETS) == {rule.id: line}
+    assert lines_of("\n".join(rule.fragments[:1]).lower().encode(), PRESETS) == {}
+    if len(rule.fragments) > 1:
+        assert lines_of("\n".join(rule.fragments).encode(), PRESETS) == {}
+
+
+def test_there_are_the_seven_rows_of_the_document() -> None:
+    assert [list(rule.fragments) for rule in PRESETS] == [
+        ["torch.distributed.DistBackendError"],
+        ["ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely"],
+        ["socketProgress: Connection closed by remote peer"],
+        ["RuntimeError: Gloo connectFullMesh failed with"],
+        ["NCCL WARN Call to ibv_modify_qp failed with error Connection timed out"],
+        ["socketProgressOpt: Call to recv from", "failed : Connection reset by peer"],
+        ["Watchdog caught collective operation timeout", "WorkNCCL"],
+    ]
+
+
+pieces = st.sampled_from(
+    [
+        *(b"boom", b"left", b"right one", b" ", b"x", b"\n", b"\r", b"\r\n", b"bo", b"om", b"\xc3\xa4", b"\xff"),
+        *(b"\x1b[31m", b"\x1b]0;t\x07", b"\x1b", b"\x1b[", b"\x1b(B", b"3", b"m", b"]", b"\x07"),
+        *(b"xyz", b"y" * (LINE_MAX_BYTES - 3)),
+    ]
+)
+texts = st.lists(pieces, max_size=60).map(b"".join)
+
+
+def test_rules_are_told_in_the_order_of_their_lines() -> None:
+    assert [hit.rule for hit in whole(b"left right one\nboom\n")] == ["two", "one"]
+
+
+@given(texts, st.lists(st.integers(0, 2000), max_size=30), st.lists(st.integers(0, 80_000), max_size=10))
+def test_chunking_at_any_borders_gives_the_same_matches(text: bytes, near: list[int], far: list[int]) -> None:
+    assert read(chunks_of(text, near + far))[1] == whole(text)
+
+
+@given(texts.filter(bool), st.lists(st.integers(0, 2000), max_size=10), st.data())
+def test_chunks_that_come_late_or_twice_change_nothing(text: bytes, cuts: list[int], data: st.DataObject) -> None:
+    chunks = chunks_of(text, cuts)
+    noisy = data.draw(st.lists(st.sampled_from(chunks), max_size=20))
+    scan, hits = Scan(), []
+    for chunk in [*noisy, *chunks]:
+        taken = take(scan, chunk, RULES)
+        scan, hits = taken.scan, [*hits, *taken.hits]
+    hits += take(scan, Chunk(FILE, scan.position, end=scan.position), RULES).hits
+    assert hits == whole(text)
+
+
+@given(texts, st.lists(st.integers(0, 2000), max_size=30))
+def test_what_is_kept_between_chunks_is_bounded(text: bytes, cuts: list[int]) -> None:
+    scan, _ = read(chunks_of(text, cuts), end=False)
+    assert len(scan.line) <= LINE_MAX_BYTES
+    assert len(scan.unfinished) <= 600
+    assert len(scan.context) <= CONTEXT_LINES
