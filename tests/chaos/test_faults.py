@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -179,6 +180,8 @@ def test_a_damaged_read_model_is_rebuilt(platform: Platform, damage: str) -> Non
 
 
 def spoil(file: Path, damage: str) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # so that the file itself has everything
     content = bytearray(file.read_bytes())
     match damage:
         case "garbage":
@@ -186,7 +189,7 @@ def spoil(file: Path, damage: str) -> None:
         case "truncated":
             del content[len(content) * 2 // 3 :]
         case "zeroed-middle":
-            content[4096 : len(content) - 4096] = bytes(len(content) - 8192)
+            content[4096:-4096] = bytes(len(content) - 8192)
         case "empty":
             content.clear()
     file.write_bytes(content)
