@@ -98,6 +98,7 @@ class Attempt:
     ended_at: datetime | None
     end_reason: str
     message: str
+    code_revision: str
     replicas: tuple[Replica, ...]
     incidents: tuple[Incident, ...]
     decision: Decision | None
@@ -171,6 +172,7 @@ def _attempt(fields: Fields) -> Attempt:
         ended_at=fields.time("endedAt"),
         end_reason=fields.text("endReason"),
         message=fields.text("message"),
+        code_revision=fields.fields("code").text("revision"),
         replicas=tuple(_replica(replica, places) for replica in fields.each("replicas")),
         incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
         decision=_decision(decision) if decision.document else None,

@@ -43,6 +43,7 @@ KINDS: Final = (
     Kind("Model", "models", "/v1/assets/models"),
     Kind("Image", "images", "/v1/assets/images"),
     Kind("CodeSet", "code-sets", "/v1/assets/code-sets"),
+    Kind("Secret", "secrets", "/v1/assets/secrets"),
     Kind("Project", "projects", "/v1/assets/projects"),
     Kind("User", "users", "/v1/auth/users"),
     Kind("Group", "groups", "/v1/auth/groups"),

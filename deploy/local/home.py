@@ -2,7 +2,8 @@
 
 `Home` only names paths. `hold` takes the lock for the life of the process: a home has one platform, and whoever holds
 the lock knows that its predecessor is dead. `secrets.json` is made once, readable by its owner alone: a NATS password a
-user and the key that signs tokens.
+user and the key that signs tokens. So is `secret-keys.json`, with the keys that seal the values of users' secrets; it
+is worth a backup, as without it none of them can be opened.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
+from shared.vault import Keyring
 
 NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
 _PASSWORD_BYTES: Final = 24
@@ -97,6 +99,10 @@ class Home:
         return self.root / "config" / "signing-key.pem"
 
     @property
+    def secret_keys(self) -> Path:
+        return self.root / "config" / "secret-keys.json"
+
+    @property
     def billing_access(self) -> Path:
         """What a billing subscriber connects with."""
         return self.root / "config" / "billing.json"
@@ -113,6 +119,8 @@ class Home:
             (self.root / "config").mkdir(exist_ok=True, mode=0o700)
             if not self.secrets.exists():
                 write_private(self.secrets, _new_secrets().model_dump_json(), replace=False)
+            if not self.secret_keys.exists():
+                write_private(self.secret_keys, Keyring.generate().text(), replace=False)
             made = _completed(Secrets.model_validate_json(self.secrets.read_bytes()))
             self._lay(made)
         except OSError as error:

@@ -36,12 +36,14 @@ from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import SubmitterSettings
 from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
 from services.watchdog.settings import WatchdogSettings
+from shared.asset_settings import SourceSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 from shared.bus.streams import BILLING
 from shared.clock import SystemClock, rfc3339
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
+from shared.settings import read_settings, variable
 from shared.tasks import end
 
 _PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "TRAINMASTER_PROBE_FAULTS")
@@ -139,16 +141,22 @@ class _Platform:
 
     async def _bootstrap(self) -> list[Service]:
         root, secrets = self._home.root, self._secrets
+        sources = read_settings(SourceSettings, os.environ).model_dump()
+        assets = {"secret_keys_file": self._home.secret_keys, **sources}
         submitter = SubmitterSettings.model_validate(
             self._common("submitter")
+            | assets
             | {
                 "home": root,
                 "signing_key_file": self._home.signing_key,
                 "admin_password": SecretStr(secrets.admin_password),
+                "file_prefixes": os.environ.get(variable("file_prefixes"), ""),
             }
         )
         scheduler = SchedulerSettings.model_validate(
-            self._common("scheduler") | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
+            self._common("scheduler")
+            | assets
+            | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
         )
         services = await asyncio.gather(
             bootstrap_submitter(submitter),

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from fastapi import FastAPI
 from nats.errors import Error as NatsError
@@ -36,6 +37,11 @@ from services.scheduler.handlers.usage import UsageHandlers
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
+from services.scheduler.sources.code import CodeSource
+from services.scheduler.sources.data import DataSource
+from services.scheduler.sources.git_command import Git
+from services.scheduler.sources.job_secrets import JobSecrets
+from services.scheduler.sources.repositories import Repositories
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -55,6 +61,9 @@ from shared.readmodel import JobReadModel
 from shared.settings import SettingsError, variable
 from shared.tasks import end, run_together
 from shared.telemetry import Tracing
+from shared.vault import Vault
+
+SWEEP_DATA_S: Final = 10.0
 
 
 class SchedulerService:
@@ -78,7 +87,8 @@ class SchedulerService:
         self._catalog = CatalogWatch(bus)
         self._revocations = KvRevocations(bus.js, clock)
         self._leadership = Leadership(bus, clock, settings.identity)
-        self._starter = GangStarter(engine, Blobs(bus.js, CODE_BUCKET), settings.home / "scheduler" / "archives")
+        self._data = DataSource(settings.home / "scheduler" / "data", settings.s3(), clock)
+        self._starter = self._make_starter()
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
         self._controller: Controller | None = None
@@ -124,6 +134,7 @@ class SchedulerService:
             self._book.run(),
             self._meter_ends(),
             self._schedule(),
+            self._sweep_data(),
         )
 
     async def _meter_ends(self) -> None:
@@ -151,6 +162,19 @@ class SchedulerService:
         await self._jobs.caught_up.wait()
         self._world.take_all(self._jobs.live())
         await self._leadership.run(self._lead)
+
+    async def _sweep_data(self) -> None:
+        """Remove data of gangs that have ended and that the engine has let go of."""
+        await self._jobs.caught_up.wait()
+        while True:
+            await self._data.sweep(self._is_over)
+            await self._clock.sleep(SWEEP_DATA_S)
+
+    def _is_over(self, gang: str) -> bool:
+        job_id, _, number = gang.rpartition("-")
+        job = self._jobs.get(job_id)
+        over = job is None or job.ended or job.attempt.ended is not None or str(job.attempt.number) != number
+        return over and not (self._settings.home / "gangs" / gang).exists()
 
     async def _lead(self, fence: Fence) -> None:
         """One term."""
@@ -186,10 +210,18 @@ class SchedulerService:
         if self._controller is not None:
             self._controller.on_cluster_changed()
 
+    def _make_starter(self) -> GangStarter:
+        settings, own = self._settings, self._settings.home / "scheduler"
+        secrets = JobSecrets(self._catalog, Vault(self._bus, settings.keyring()))
+        repositories = Repositories(own / "git", Git(own / "git", settings.git_ca_file))
+        blobs = Blobs(self._bus.js, CODE_BUCKET)
+        code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives")
+        return GangStarter(self._engine, code, self._data, secrets)
+
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)
         offers = OfferHandlers(self._catalog, writer, self._jobs, self._clock)
-        standings = StandingHandlers(self._world, self._catalog, self._jobs)
+        standings = StandingHandlers(self._world, self._catalog, self._jobs, self._data.progress)
         return create_app(
             service=self.name,
             title="Trainmaster scheduler",

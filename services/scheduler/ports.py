@@ -52,13 +52,15 @@ class Inventory:
 class GangMount:
     """A directory of the host at a path in every replica.
 
-    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it.
+    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it. What was `made`
+    for this gang by the platform may lie within its own state, which is closed to mounts otherwise.
     """
 
     source: Path
     path: str
     read_only: bool = False
     root: Path | None = None
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class GangStart:
     """All that is needed to start one attempt of a job.
 
     `replicas` are in the order of their ranks, so that the first is rank 0. `files` are texts by path relative to
-    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica.
+    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica. `secrets` are variables of every replica, too, which
+    the engine puts nowhere but into their environments.
     """
 
     job: str
@@ -116,6 +119,7 @@ class GangStart:
     mounts: tuple[GangMount, ...] = ()
     code: Code | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     tensorboard_dir: str | None = None
     termination_grace_s: float = 30.0
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from shared.asset_settings import AssetSettings
 from shared.jobspec.models import FIRST_CLUSTER
-from shared.settings import ServiceSettings
 
 
-class SchedulerSettings(ServiceSettings):
+class SchedulerSettings(AssetSettings):
     """What every service needs, and where and on what the engine runs replicas."""
 
     nats_user: str = "scheduler"

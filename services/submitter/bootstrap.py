@@ -36,6 +36,7 @@ from shared.http.app import create_app
 from shared.http.health import Check
 from shared.readmodel import JobReadModel
 from shared.tasks import run_until
+from shared.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
         routers=_routers(
             JobHandlers(bus, jobs, catalog, blobs, locations, clock),
             Followers(bus, jobs),
-            AssetHandlers(catalog, writer, blobs, locations, clock),
+            AssetHandlers(catalog, writer, blobs, Vault(bus, settings.keyring()), locations, clock),
             UploadHandlers(blobs),
             accounts,
             key,

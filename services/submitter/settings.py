@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from services.submitter.domain.locations import Locations
-from shared.settings import ServiceSettings
+from shared.asset_settings import AssetSettings
 
 
-class SubmitterSettings(ServiceSettings):
+class SubmitterSettings(AssetSettings):
     """What the submitter needs to know."""
 
     nats_user: str = "submitter"
@@ -33,4 +33,4 @@ class SubmitterSettings(ServiceSettings):
     def locations(self) -> Locations:
         """The directories that may get names."""
         prefixes = tuple(prefix for prefix in self.file_prefixes.split(os.pathsep) if prefix)
-        return Locations(prefixes, str(self.home.absolute()))
+        return Locations(prefixes, str(self.home.absolute()), has_s3=self.s3() is not None)

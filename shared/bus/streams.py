@@ -37,6 +37,7 @@ CATALOG_BUCKET: Final = "catalog"
 CREDENTIALS_BUCKET: Final = "credentials"
 LEASE_BUCKET: Final = "leases"
 REVOCATION_BUCKET: Final = "revocations"
+SECRETS_BUCKET: Final = "secrets"
 CODE_BUCKET: Final = "code"
 
 EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
@@ -172,6 +173,7 @@ def bucket_configs(replicas: int = 1) -> tuple[KeyValueConfig, ...]:
     return (
         KeyValueConfig(bucket=CATALOG_BUCKET, history=5, storage=StorageType.FILE, replicas=replicas, direct=True),
         KeyValueConfig(bucket=CREDENTIALS_BUCKET, history=1, storage=StorageType.FILE, replicas=replicas),
+        KeyValueConfig(bucket=SECRETS_BUCKET, history=1, storage=StorageType.FILE, replicas=replicas),
         KeyValueConfig(bucket=LEASE_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
         KeyValueConfig(bucket=REVOCATION_BUCKET, history=1, limit_marker_ttl=60, replicas=replicas),
     )

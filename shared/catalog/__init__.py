@@ -5,7 +5,7 @@ keeps a view up to date in a service's memory, `store` writes one revision, `wri
 service writes a kind, every service reads all.
 """
 
-from shared.catalog.access import Asker, asker_of, is_member, may_change, may_use, may_use_pool
+from shared.catalog.access import Asker, asker_of, is_member, may_change, may_use, may_use_pool, may_use_secret
 from shared.catalog.documents import (
     CatalogDocument,
     Cluster,
@@ -17,6 +17,7 @@ from shared.catalog.documents import (
     Model,
     Pool,
     Project,
+    Secret,
     Storage,
     User,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "Model",
     "Pool",
     "Project",
+    "Secret",
     "Storage",
     "User",
     "Written",
@@ -50,4 +52,5 @@ __all__ = [
     "may_change",
     "may_use",
     "may_use_pool",
+    "may_use_secret",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.auth.principal import Principal
-from shared.catalog.documents import Access, Group, Members, Pool, Project, User
+from shared.catalog.documents import Access, Group, Members, Pool, Project, Secret, User
 from shared.catalog.view import Catalog
 
 DEFAULT_PROJECT = "default"
@@ -47,6 +47,11 @@ def is_member(members: Members, asker: Asker) -> bool:
 def may_use(owner: str | None, access: Access, asker: Asker) -> bool:
     """Whether the asker may see and use an asset: public, their own, shared with them, or they are an admin."""
     return access.public or asker.admin or owner == asker.name or is_member(access, asker)
+
+
+def may_use_secret(secret: Secret, asker: Asker) -> bool:
+    """Whether jobs of the asker may have the value: their own, or shared with them. Being an admin does not help."""
+    return secret.owner == asker.name or is_member(secret.spec.access, asker)
 
 
 def may_change(owner: str | None, asker: Asker) -> bool:

@@ -12,7 +12,18 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, PlainSerializer, StrictBool, StrictInt
 
-from shared.catalog.fields import PASSWORD_MAX, PASSWORD_MIN, Cpu, DataUri, Memory, Password, Price
+from shared.catalog.fields import (
+    PASSWORD_MAX,
+    PASSWORD_MIN,
+    Cpu,
+    DataUri,
+    DirectoryUri,
+    GitUrl,
+    Memory,
+    Password,
+    Price,
+    SecretValue,
+)
 from shared.clock import rfc3339
 from shared.documents.fields import Argument, Document, Name, RelativePath, Text, UploadDigest
 from shared.ids import hashed_id
@@ -178,7 +189,7 @@ class InstanceType(CatalogDocument):
 class DataSpec(Document):
     """Where data is and who may use it."""
 
-    uri: DataUri = Field(description="a URI such as file:///data/mnist")
+    uri: DataUri = Field(description="a URI such as file:///data/mnist or s3://bucket/mnist")
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -232,13 +243,21 @@ class Image(CatalogDocument):
     spec: ImageSpec = Field(description="an object with type, address and access")
 
 
+class GitRepository(Document):
+    """Where a repository is, and what opens it."""
+
+    url: GitUrl = Field(description="a URL such as https://git.example/team/code.git")
+    secret: Name | None = Field(None, description="the name of a secret with the password or token")
+    username: Name | None = Field(None, description="the user that the password or token belongs to")
+
+
 class CodeSetSpec(Document):
     """Code in one of the ways that there are."""
 
     upload: UploadDigest | None = Field(None, description="the digest of an upload (sha256:…)")
-    directory: DataUri | None = Field(None, description="a URI such as file:///data/code")
+    directory: DirectoryUri | None = Field(None, description="a URI such as file:///data/code")
     inline: Mapping[RelativePath, Text] | None = Field(None, description="an object of file paths, each with its text")
-    git: JsonValue = Field(None, description="nothing; git is not available yet")
+    git: GitRepository | None = Field(None, description="an object with url, and secret where one is needed")
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -250,7 +269,25 @@ class CodeSet(CatalogDocument):
     PREFIX = "cs"
 
     kind: Literal["CodeSet"] = Field(description="'CodeSet'")
-    spec: CodeSetSpec = Field(description="an object with one of upload, directory and inline")
+    spec: CodeSetSpec = Field(description="an object with one of upload, directory, inline and git")
+
+
+class SecretSpec(Document):
+    """Who may use it. The value is written here and never kept in the catalog."""
+
+    value: SecretValue | None = Field(None, repr=False, description="a text, such as a token")
+    access: Members = Field(Members(), description="an object with users and groups")
+    description: Text = Field("", description="a text")
+
+
+class Secret(CatalogDocument):
+    """A name for a value that nobody can read back and that jobs find in their environment."""
+
+    SINGULAR = "secret"
+    PREFIX = "sec"
+
+    kind: Literal["Secret"] = Field(description="'Secret'")
+    spec: SecretSpec = Field(SecretSpec(), description="an object with value and access")
 
 
 # --- who -------------------------------------------------------------------------------------------------------------
@@ -317,6 +354,7 @@ KINDS: Final[tuple[type[CatalogDocument], ...]] = (
     Model,
     Image,
     CodeSet,
+    Secret,
     Project,
     User,
     Group,

@@ -1,26 +1,32 @@
 """Field types that only catalog documents have: amounts of CPU and memory, prices, URIs of data, passwords.
 
 Amounts are integers in Python (millicores, bytes, millionths of the currency) and text in JSON, as users write them.
-A `file://` URI is taken literally: what stands behind the two slashes is the path, nothing in it is escaped.
+A `file://` or `s3://` URI is taken literally: what stands behind the two slashes is the path, or bucket and key, and
+nothing in it is escaped.
 """
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
-from shared.documents.fields import check_absolute_path, refuse, shown
+from shared.documents.fields import check_absolute_path, check_relative_path, refuse, shown
 from shared.units import GIB, KIB, MIB, parse_cpu, parse_memory
 
 FILE_SCHEME: Final = "file://"
+S3_SCHEME: Final = "s3://"
 MICROS: Final = 1_000_000
 PRICE_MAX_MICROS: Final = 1_000_000 * MICROS
 PASSWORD_MIN: Final = 12
 PASSWORD_MAX: Final = 256
+SECRET_MAX_BYTES: Final = 64 * KIB
 
-_LATER_SCHEMES: Final = ("s3://", "pvc://", "nfs://")
+_GIT_URL: Final = re.compile(r"https://[A-Za-z0-9.\-]+(:[0-9]{1,5})?/[A-Za-z0-9._~%+,/\-]{1,1000}", re.ASCII)
+_LATER_SCHEMES: Final = ("pvc://", "nfs://")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
 
 
@@ -32,6 +38,22 @@ def file_path(uri: str) -> str:
 def file_uri(path: str) -> str:
     """The URI of an absolute path."""
     return FILE_SCHEME + path
+
+
+def place_of(uri: str) -> str:
+    """What is compared to tell whether one place lies in another: the path of a `file://` URI, or an `s3://` URI."""
+    return uri.removeprefix(FILE_SCHEME)
+
+
+def uri_of(place: str) -> str:
+    """The URI of a place."""
+    return place if place.startswith(S3_SCHEME) else FILE_SCHEME + place
+
+
+def bucket_and_key(uri: str) -> tuple[str, str]:
+    """Bucket, and key below which everything is, of an `s3://` URI; the key is empty for the whole bucket."""
+    bucket, _, key = uri.removeprefix(S3_SCHEME).partition("/")
+    return bucket, key
 
 
 def format_cpu(millis: int) -> str:
@@ -84,16 +106,47 @@ def _price(value: object) -> int:
     return int(micros)
 
 
-def _uri(uri: str) -> str:
+def _data_uri(uri: str) -> str:
+    return _check_s3(uri) if uri.startswith(S3_SCHEME) else _directory_uri(uri)
+
+
+def _check_s3(uri: str) -> str:
+    bucket, slash, key = uri.removeprefix(S3_SCHEME).partition("/")
+    if _BUCKET.fullmatch(bucket) is None:
+        raise refuse("uri-invalid", f"{shown(uri)} has no name of a bucket; give one such as s3://my-bucket/mnist")
+    if slash:
+        check_relative_path(key)
+    return uri
+
+
+def _directory_uri(uri: str) -> str:
+    if uri.startswith(S3_SCHEME):
+        raise refuse("uri-invalid", "code does not come from s3://; give a file:// URI, or use upload, inline or git")
     scheme = next((scheme for scheme in _LATER_SCHEMES if uri.startswith(scheme)), None)
     if scheme:
-        raise refuse("not-yet-available", f"{scheme} is not available yet; give a file:// URI")
+        raise refuse("not-yet-available", f"{scheme} is not available yet; give a file:// or s3:// URI")
     if not uri.startswith(FILE_SCHEME):
         raise refuse(
             "uri-invalid", f"{shown(uri)} has no scheme that is known here; give one such as file:///data/mnist"
         )
     check_absolute_path(file_path(uri))
     return uri
+
+
+def _git_url(url: str) -> str:
+    """A repository by https, or on this machine; credentials have no place in it, as everybody sees it."""
+    if url.startswith(FILE_SCHEME):
+        check_absolute_path(file_path(url))
+        return url
+    if url.startswith("ssh://"):
+        raise refuse("not-yet-available", "ssh:// is not available yet; give an https:// URL")
+    if _GIT_URL.fullmatch(url) is None:
+        raise refuse(
+            "uri-invalid",
+            f"{shown(url)} is no git URL that is known here; give one such as https://git.example/team/code.git, "
+            "without user, password, query and fragment",
+        )
+    return url
 
 
 def check_password(password: str) -> str:
@@ -105,8 +158,20 @@ def check_password(password: str) -> str:
     return password
 
 
+def check_secret_value(value: str) -> str:
+    """Text that fits into an environment variable. It is never shown."""
+    if not 1 <= len(value.encode("utf-8", "surrogatepass")) <= SECRET_MAX_BYTES:
+        raise refuse("secret-length", f"the value of a secret has 1 to {SECRET_MAX_BYTES} bytes")
+    if "\0" in value:
+        raise refuse("nul-character", "the value of a secret has no NUL character; leave it out")
+    return value
+
+
 Cpu = Annotated[int, BeforeValidator(_cpu), PlainSerializer(format_cpu, return_type=str), _AMOUNT]
 Memory = Annotated[int, BeforeValidator(_memory), PlainSerializer(format_memory, return_type=str), _AMOUNT]
 Price = Annotated[int, BeforeValidator(_price), PlainSerializer(format_price, return_type=str), _AMOUNT]
-DataUri = Annotated[str, AfterValidator(_uri)]
+DataUri = Annotated[str, AfterValidator(_data_uri)]
+DirectoryUri = Annotated[str, AfterValidator(_directory_uri)]
+GitUrl = Annotated[str, AfterValidator(_git_url)]
 Password = Annotated[str, AfterValidator(check_password)]
+SecretValue = Annotated[str, AfterValidator(check_secret_value)]

@@ -49,14 +49,15 @@ class CatalogWriter:
         make: Callable[[Catalog, Entry[DocumentT] | None], DocumentT],
         *,
         if_match: int | None = None,
+        anew: bool = False,
     ) -> Written[DocumentT]:
-        """Keep what `make` gives; a document that says the same as the one before is not written again."""
+        """Keep what `make` gives; a document that says the same as the one before is written again only if `anew`."""
         for _ in range(MAX_TRIES):
             catalog = await self._watch.refresh()
             before = catalog.find(kind, name)
             check_if_match(if_match, before.revision if before else 0)
             document = make(catalog, before)
-            if before is not None and document.spec == before.document.spec:
+            if before is not None and not anew and document.spec == before.document.spec:
                 return Written(before, before.document)
             try:
                 entry = await self._store.put(document, expected=catalog.revision(kind, name))

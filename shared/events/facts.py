@@ -64,16 +64,20 @@ class ResolvedImage(Fact):
 
 
 class ResolvedCode(Fact):
-    """What is laid at `/code`: an uploaded archive by digest, files inline in the spec, or a directory.
+    """What is laid at `/code`: an uploaded archive by digest, files inline in the spec, a directory, or a git commit.
 
-    No link below `root` (a URI) may lead a directory out of it.
+    No link below `root` (a URI) may lead a directory out of it. `revision` is what the spec asks for; the commit that
+    it means is settled at the start of each attempt. `secret` is the name of one that `owner` (a user name) may use.
     """
 
-    kind: Literal["upload", "inline", "directory"]
+    kind: Literal["upload", "inline", "directory", "git"]
     digest: str | None = None
     uri: str | None = None
     root: str | None = None
     revision: str | None = None
+    username: str | None = None
+    secret: str | None = None
+    owner: str | None = None
 
 
 class Resolved(Fact):

@@ -202,6 +202,18 @@ class ReplicasChanged(Payload):
     changes: tuple[ReplicaChange, ...]
 
 
+class CodeResolved(Payload):
+    """The attempt runs this commit; the first such event of an attempt holds."""
+
+    TYPE = "trainmaster.code.resolved.v1"
+    SUFFIX = "code.resolved"
+    KIND = "obs"
+    AUTHOR = "scheduler"
+
+    uri: str
+    revision: str
+
+
 class DiagnosisRequested(Payload):
     """The placed nodes are to be checked before user code runs.
 
@@ -354,6 +366,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     Stopped,
     Deleted,
     ReplicasChanged,
+    CodeResolved,
     DiagnosisRequested,
     DiagnosisFinished,
     IncidentRaised,

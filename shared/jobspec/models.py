@@ -6,6 +6,7 @@ a value by itself; what depends on several places stands in `shared.jobspec.rule
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -48,6 +49,7 @@ RESERVED_TREES: Final = (
     "/tmp",  # noqa: S108  # a name to refuse, not a place to write to
 )
 
+_REVISION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,199}", re.ASCII)
 _A_NAME = 'a name of at most 128 characters, without / : * ? " < > | and white space'
 _REPLICAS = f"an integer from 1 to {REPLICAS_MAX}"
 _ON_OFF = "true or false"
@@ -79,6 +81,13 @@ def _succeed_when(rule: str) -> str:
     return rule
 
 
+def _revision(revision: str) -> str:
+    bad = ".." in revision or "//" in revision or revision.endswith((".", "/", ".lock"))
+    if bad or _REVISION.fullmatch(revision) is None:
+        raise refuse("revision-invalid", f"{shown(revision)} is no revision; give a branch, a tag or a full commit id")
+    return revision
+
+
 def _bare_address(image: object) -> object:
     return {"source": "address", "ref": image} if isinstance(image, str) else image
 
@@ -87,6 +96,7 @@ VariableName = Annotated[EnvName, AfterValidator(_not_reserved)]
 MountPath = Annotated[AbsolutePath, AfterValidator(_mountable)]
 Replicas = Annotated[StrictInt, Field(ge=1, le=REPLICAS_MAX)]
 SucceedWhen = Annotated[str, AfterValidator(_succeed_when)]
+Revision = Annotated[str, AfterValidator(_revision)]
 Fragment = Annotated[Text, Field(min_length=1, max_length=FRAGMENT_MAX)]
 ExitCode = Annotated[StrictInt, Field(ge=1, le=255)]
 
@@ -112,7 +122,7 @@ class CodeChoice(Document):
     """Where /code comes from: exactly one of a code set, an upload, or files in the spec itself."""
 
     source: Name | None = Field(None, description=f"the name of a code set, {_A_NAME}")
-    revision: Name | None = Field(None, description="a revision of the code set, as text")
+    revision: Revision | None = Field(None, description="a branch, a tag or a full commit id, as text")
     upload: UploadDigest | None = Field(None, description="the digest of an upload (sha256:…)")
     inline: Mapping[RelativePath, Text] | None = Field(None, description="an object of file paths, each with its text")
 

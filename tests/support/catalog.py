@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shared.catalog import Catalog, CatalogDocument, Dataset, Group, Image, InstanceType, Pool, Project, Storage
+from shared.catalog import Catalog, CatalogDocument, Dataset, Group, Image, InstanceType, Pool, Project, Secret, Storage
 from shared.catalog.view import DocumentT
 from shared.documents import must_parse
 
@@ -25,6 +25,10 @@ def storage(name: str, uri: str = "file:///data/team", owner: str = "root", **ac
 
 def image(name: str, address: str = "registry.example/x:1", kind: str = "platform", **access: Any) -> Image:
     return made(Image, name, {"type": kind, "address": address, "access": access}, "ann")
+
+
+def secret(name: str, owner: str = "ada", **access: Any) -> Secret:
+    return made(Secret, name, {"access": access}, owner)
 
 
 def group(name: str, *members: str) -> Group:

@@ -10,6 +10,7 @@ from services.scheduler.domain.reconcile import (
     Append,
     Report,
     RequestDiagnosis,
+    SaveData,
     Situation,
     StartGang,
     StopGang,
@@ -45,6 +46,8 @@ class Life:
     record: list[Recorded] = field(default_factory=list)
     actions: list[object] = field(default_factory=list)
     refuses: str = ""
+    unsaved: bool = False
+    save_problem: str = ""
 
     def __post_init__(self):
         self.restart()
@@ -76,7 +79,7 @@ class Life:
 
     def restart(self) -> None:
         """The scheduler dies and comes back: what it kept in memory is gone."""
-        self.start_called = self.stop_called = False
+        self.start_called = self.stop_called = self.save_called = False
         self.reported_at = None
         self.refusal = None
 
@@ -115,6 +118,11 @@ class Life:
         self.engine = PretendEngine()
         return self
 
+    def saves(self, problem: str = "") -> Life:
+        self.unsaved = self.save_called = False
+        self.save_problem = problem
+        return self
+
     def _set(self, key: str, **changes) -> None:
         self.engine.replicas[key] = self.engine.replicas[key].model_copy(update=changes)
 
@@ -123,7 +131,16 @@ class Life:
     def situation(self) -> Situation:
         seen = self.engine.replicas if self.engine.known else None
         return Situation(
-            self.job, Terms.of(self.job), seen, self.start_called, self.stop_called, self.reported_at, self.refusal
+            self.job,
+            Terms.of(self.job),
+            seen,
+            self.start_called,
+            self.stop_called,
+            self.reported_at,
+            self.refusal,
+            self.unsaved,
+            self.save_called,
+            self.save_problem,
         )
 
     def look(self) -> Life:
@@ -149,6 +166,8 @@ class Life:
                 self.tell(ev.DiagnosisRequested(nodes=nodes))
             case StartGang():
                 self._start()
+            case SaveData():
+                self.save_called = True
             case StopGang():
                 self.stop_called = True
                 self.engine.stopping = self.engine.known

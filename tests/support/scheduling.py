@@ -18,6 +18,7 @@ from shared.clock import SystemClock
 from shared.events import Event
 from shared.ids import UserId, new_job_id
 from shared.jobs import Job, JobState
+from shared.vault import Keyring
 from tests.support.jobs import role
 from tests.support.nats import NatsServer
 from tests.support.services import eventually
@@ -32,17 +33,20 @@ class Rig:
     bus: Bus
     nodes: int = 1
     key: SigningKey = field(default_factory=SigningKey.generate)
+    keyring: Keyring = field(default_factory=Keyring.generate)
 
     def settings(self, **changes) -> SchedulerSettings:
         jwks = self.home / "jwks.json"
         if not jwks.exists():
             self.home.mkdir(parents=True, exist_ok=True)
             jwks.write_text(json.dumps(self.key.public().jwks()))
+            (self.home / "secret-keys.json").write_text(self.keyring.text())
         fields = {
             "nats_url": self.nats.url,
             "home": self.home,
             "nodes": self.nodes,
             "jwks_file": jwks,
+            "secret_keys_file": self.home / "secret-keys.json",
             "machine": "test",
         }
         return SchedulerSettings.model_validate(fields | changes)

@@ -21,6 +21,7 @@ from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch,
 from shared.clock import SystemClock
 from shared.events import Event, Payload
 from shared.ids import UserId
+from shared.vault import Keyring
 from tests.support.catalog import instance_type, made, pool, storage
 from tests.support.services import eventually, running
 
@@ -67,6 +68,15 @@ class Submission:
             sequence = await self.bus.append(event, expected=before.sequence)
             await self.service.jobs.reached(sequence)
 
+    async def observe(self, job: str, payload: Payload) -> None:
+        """Play the scheduler: append an observation of a job, and wait until the submitter has seen it."""
+        before = await self.bus.load_job(job)
+        assert before is not None
+        event = Event.of(
+            payload, job=job, attempt=1, time=SystemClock().now(), owner=before.owner, project=before.project
+        )
+        await self.service.jobs.reached(await self.bus.observe(event))
+
 
 def settings_for(home: Path, url: str, **more: Any) -> SubmitterSettings:
     """Settings of a submitter whose state lies in a directory of the test."""
@@ -74,8 +84,12 @@ def settings_for(home: Path, url: str, **more: Any) -> SubmitterSettings:
     if not key_file.exists():
         home.mkdir(parents=True, exist_ok=True)
         key_file.write_text(SigningKey.generate().pem())
+    keys_file = home / "secret-keys.json"
+    if not keys_file.exists():
+        keys_file.write_text(Keyring.generate().text())
     fields = {
         "home": home,
+        "secret_keys_file": keys_file,
         "signing_key_file": key_file,
         "nats_url": url,
         "admin_password": SecretStr(ADMIN_PASSWORD),

@@ -120,6 +120,8 @@ def _attempt_title(attempt: Attempt, now: datetime) -> str:
 
 def _attempt(attempt: Attempt) -> Group:
     parts = [placement(attempt)]
+    if attempt.code_revision:
+        parts.append(text(f"code: commit {attempt.code_revision}"))
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
     parts += [text(line) for line in _incidents(attempt.incidents)]

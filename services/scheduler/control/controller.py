@@ -32,6 +32,7 @@ from services.scheduler.domain.reconcile import (
     Fact,
     Report,
     RequestDiagnosis,
+    SaveData,
     Situation,
     StartGang,
     StopGang,
@@ -60,6 +61,26 @@ class Starter(Protocol):
 
     async def start(self, job: Job) -> None:
         """Start the job's present attempt; raises StartRefusedError."""
+        ...
+
+    async def save(self, gang: str) -> None:
+        """Bring away what the gang wrote."""
+        ...
+
+    def is_unsaved(self, gang: str) -> bool:
+        """Whether the gang may have written something that has to be brought away."""
+        ...
+
+    def save_problem(self, gang: str) -> str:
+        """What of it is lost nevertheless; empty where nothing is."""
+        ...
+
+    def abandon(self, gang: str) -> None:
+        """Do not start the gang, where it is still being prepared."""
+        ...
+
+    def abandon_all(self) -> None:
+        """Start nothing that is still being prepared, and save nothing more."""
         ...
 
 
@@ -107,6 +128,7 @@ class Controller:
             raise self._failure
         finally:
             await end(*self._tasks)
+            self._starter.abandon_all()
             await self._gangs.close()
 
     # --- what happened
@@ -191,6 +213,9 @@ class Controller:
             stop_called=view.stop_called,
             reported_at=self._reported_at.get(gang),
             refusal=view.refusal,
+            unsaved=self._starter.is_unsaved(gang),
+            save_called=view.save_called,
+            save_problem=self._starter.save_problem(gang),
         )
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)
@@ -207,7 +232,11 @@ class Controller:
                     self._gangs.start(gang, lambda: self._starter.start(job))
                 case StopGang(grace_s):
                     self._log.info("gang_stop", job=job.id, attempt=job.attempt.number, grace_s=grace_s)
+                    self._starter.abandon(gang)
                     self._gangs.stop(gang, grace_s)
+                case SaveData():
+                    self._log.info("gang_save", job=job.id, attempt=job.attempt.number)
+                    self._gangs.save(gang, lambda: self._starter.save(gang))
 
     def _place(self, now: datetime) -> None:
         for start in plan(self._world.snapshot(but=self._busy)):

@@ -38,6 +38,7 @@ class GangView:
     replicas: dict[str, Replica] | None = None
     start_called: bool = False
     stop_called: bool = False
+    save_called: bool = False
     refusal: Refusal | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -74,6 +75,12 @@ class Gangs:
         view.stop_called = True
         self._call(gang, view, self._stop(gang, view, grace_s))
 
+    def save(self, gang: str, save: Callable[[], Awaitable[None]]) -> None:
+        """Have `save` bring away what the gang wrote."""
+        view = self._views.setdefault(gang, GangView())
+        view.save_called = True
+        self._call(gang, view, self._save(view, save))
+
     def forget(self, gang: str) -> None:
         """Tell the engine that everything about the gang is on record."""
         view = self._views.pop(gang, None)
@@ -108,7 +115,7 @@ class Gangs:
             except Exception:  # noqa: BLE001  # a call that failed is made again
                 self._log.exception("engine_call_failed", gang=gang)
                 await self._clock.sleep(RETRY_PAUSE_S)
-                view.start_called = view.stop_called = False
+                view.start_called = view.stop_called = view.save_called = False
         self._on_change(gang)
 
     async def _start(self, gang: str, view: GangView, begin: Callable[[], Awaitable[None]]) -> None:
@@ -117,6 +124,10 @@ class Gangs:
         except StartRefusedError as error:
             self._log.warning("start_refused", gang=gang, reason=error.message)
             view.refusal = Refusal(self._clock.now(), error.message)
+
+    async def _save(self, view: GangView, save: Callable[[], Awaitable[None]]) -> None:
+        await save()
+        view.save_called = False
 
     async def _stop(self, gang: str, view: GangView, grace_s: float) -> None:
         if not await self._engine.stop(GangId(gang), grace_s):

@@ -1,56 +1,89 @@
-"""Having a placed gang started: its uploaded code is fetched for the moment of the start, the engine keeps a copy."""
+"""Having a placed gang started, with what it needs fetched before, and what it wrote brought away after its end.
+
+Both may take long, so they can be abandoned at any moment: by a stop of the job, or by the end of the platform, whose
+next start continues or repeats them. Once the engine has been called, it completes what it began.
+"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+import asyncio
+from contextlib import AsyncExitStack
 
-from services.scheduler.domain.starting import gang_start, stored_code
-from services.scheduler.ports import Code, CodeArchive, Engine, StartRefusedError
-from shared.bus.blobs import Blobs
-from shared.errors import NotFoundError
+from services.scheduler.domain.starting import gang_start
+from services.scheduler.ports import Engine, GangStart, StartRefusedError
+from services.scheduler.sources.code import CodeSource
+from services.scheduler.sources.data import DataSource
+from services.scheduler.sources.job_secrets import JobSecrets
+from shared.ids import gang_id
 from shared.jobs import Job
 
 
 class GangStarter:
-    """Prepares gangs and hands them to the engine; `scratch` is a directory of its own for archives on their way."""
+    """Prepares gangs and hands them to the engine."""
 
-    def __init__(self, engine: Engine, blobs: Blobs, scratch: Path) -> None:
+    def __init__(self, engine: Engine, code: CodeSource, data: DataSource, secrets: JobSecrets) -> None:
         self._engine = engine
-        self._blobs = blobs
-        self._scratch = scratch
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
+        self._code = code
+        self._data = data
+        self._secrets = secrets
+        self._saving: dict[str, asyncio.Task[None]] = {}
+        self._preparing: dict[str, asyncio.Task[GangStart]] = {}
         self._named_hosts: bool | None = None
 
     async def start(self, job: Job) -> None:
-        """Start the job's present attempt; raises StartRefusedError where that cannot work, now or later."""
+        """Start the job's present attempt, unless it is abandoned; raises StartRefusedError where it cannot be."""
+        gang = gang_id(job.id, job.attempt.number)
+        async with AsyncExitStack() as stack:
+            preparing = self._preparing[gang] = asyncio.create_task(self._prepare(job, stack))
+            try:
+                await asyncio.wait({preparing})
+            finally:
+                preparing.cancel()
+                del self._preparing[gang]
+            if not preparing.cancelled():
+                await self._engine.start(preparing.result())
+
+    async def save(self, gang: str) -> None:
+        """Bring away what the gang wrote, unless it is abandoned."""
+        saving = self._saving[gang] = asyncio.create_task(self._data.save(gang))
+        try:
+            await asyncio.wait({saving})
+        finally:
+            saving.cancel()
+            del self._saving[gang]
+        if not saving.cancelled():
+            saving.result()
+
+    def is_unsaved(self, gang: str) -> bool:
+        """Whether the gang may have written something that has to be brought away."""
+        return self._data.is_unsaved(gang)
+
+    def save_problem(self, gang: str) -> str:
+        """What of it is lost nevertheless; empty where nothing is."""
+        return self._data.problem(gang)
+
+    def abandon(self, gang: str) -> None:
+        """Prepare the gang no more; it is not started then."""
+        if gang in self._preparing:
+            self._preparing[gang].cancel()
+
+    def abandon_all(self) -> None:
+        """Prepare and save nothing more."""
+        for task in (*self._preparing.values(), *self._saving.values()):
+            task.cancel()
+
+    async def _prepare(self, job: Job, stack: AsyncExitStack) -> GangStart:
         placement = job.attempt.placement
         if placement is None:
             raise StartRefusedError("the attempt has no placement")
         named_hosts = await self._has_named_hosts()
-        async with self._code(job) as code:
-            await self._engine.start(gang_start(job, placement, code, named_hosts=named_hosts))
+        code = await stack.enter_async_context(self._code.of(job))
+        data = await self._data.lay(job)
+        secrets = await self._secrets.of(job)
+        return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts)
 
     async def _has_named_hosts(self) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""
         if self._named_hosts is None:
             self._named_hosts = not (await self._engine.inventory()).no_mounts_because
         return self._named_hosts
-
-    @asynccontextmanager
-    async def _code(self, job: Job) -> AsyncIterator[Code | None]:
-        resolved = job.submitted.resolved.code
-        if resolved is None or resolved.digest is None:
-            yield stored_code(job)
-            return
-        with tempfile.TemporaryDirectory(dir=self._scratch) as directory:
-            archive = Path(directory) / "code.tar.gz"
-            try:
-                await self._blobs.fetch(resolved.digest, archive)
-            except NotFoundError as error:
-                raise StartRefusedError(f"the uploaded code is gone: {error.message}") from error
-            yield CodeArchive(archive)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from services.scheduler.domain.terms import Terms, hang_deadline, last_words_deadline
@@ -33,6 +33,13 @@ class Ending:
     stop_at: datetime
     message: str
     failure: Replica | None = None
+
+    def despite(self, problem: str) -> Ending:
+        """The same where something was lost in the end; success is none then."""
+        if not problem:
+            return self
+        reason = EndReason.PLATFORM if self.reason is EndReason.COMPLETED else self.reason
+        return replace(self, reason=reason, message="; ".join(filter(None, (self.message, problem))))
 
     def event(self) -> AttemptEnded:
         """The end as it goes on record."""

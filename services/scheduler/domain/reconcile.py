@@ -67,7 +67,12 @@ class StopGang:
     grace_s: float
 
 
-Action = Append | Report | RequestDiagnosis | StartGang | StopGang
+@dataclass(frozen=True, slots=True)
+class SaveData:
+    """Have what the present attempt wrote brought to where it belongs."""
+
+
+Action = Append | Report | RequestDiagnosis | StartGang | StopGang | SaveData
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ class Situation:
     """Where one job stands: its record, what the engine sees of its gang, and which calls this process has made.
 
     `seen` is None where the engine, once it has reported everything that it has, has told nothing of the gang; while
-    `start_called` holds it is about to.
+    `start_called` holds it is about to. An attempt with `unsaved` data goes on until it is saved, so that the next one
+    finds it; `save_problem` says what is lost nevertheless.
     """
 
     job: Job
@@ -85,6 +91,9 @@ class Situation:
     stop_called: bool = False
     reported_at: datetime | None = None
     refusal: Refusal | None = None
+    unsaved: bool = False
+    save_called: bool = False
+    save_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,7 @@ def _attend(situation: Situation, now: datetime) -> Step:
         *_report(situation, replicas, now),
         *_diagnosis_request(situation.job, endings),
         *_engine_calls(situation, replicas, endings, now),
-        *_transitions(situation.job, replicas, endings, now),
+        *_transitions(situation, replicas, endings, now),
     )
     return Step(actions, _look_again_at(situation, replicas, endings, actions, now))
 
@@ -178,8 +187,10 @@ def _diagnosis_request(job: Job, endings: tuple[Ending, ...]) -> Iterator[Reques
 
 def _engine_calls(
     situation: Situation, replicas: Replicas, endings: tuple[Ending, ...], now: datetime
-) -> Iterator[StartGang | StopGang]:
+) -> Iterator[StartGang | StopGang | SaveData]:
     if progress.all_ended(replicas):
+        if situation.unsaved and not situation.save_called:
+            yield SaveData()
         return
     if not endings:
         waiting = situation.job.state is JobState.STARTING and progress.started_at(replicas) is None
@@ -193,7 +204,10 @@ def _stop_at(endings: tuple[Ending, ...]) -> datetime:
     return min(ending.stop_at for ending in endings)
 
 
-def _transitions(job: Job, replicas: Replicas, endings: tuple[Ending, ...], now: datetime) -> Iterator[Append]:
+def _transitions(
+    situation: Situation, replicas: Replicas, endings: tuple[Ending, ...], now: datetime
+) -> Iterator[Append]:
+    job = situation.job
     number = job.attempt.number
     facts = []
     running_since = progress.started_at(replicas)
@@ -202,9 +216,10 @@ def _transitions(job: Job, replicas: Replicas, endings: tuple[Ending, ...], now:
         facts.append(Fact(ev.Admitted(), now, number))
     if job.state is JobState.STARTING and running_since is not None:
         facts.append(Fact(ev.Started(), running_since, number))
-    if endings and progress.all_ended(replicas):
-        facts.append(Fact(endings[0].event(), now, number))
-        if endings[0].reason is ev.EndReason.COMPLETED:
+    if endings and progress.all_ended(replicas) and not situation.unsaved:
+        ending = endings[0].despite(situation.save_problem)
+        facts.append(Fact(ending.event(), now, number))
+        if ending.reason is ev.EndReason.COMPLETED:
             facts.append(Fact(ev.Succeeded(), now, number))
         elif job.stop is not None:
             facts.append(Fact(ev.Stopped(message=job.stop.reason), now, number))

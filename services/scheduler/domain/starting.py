@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from services.scheduler.domain.terms import Terms
@@ -14,8 +14,19 @@ from shared.jobs import Job
 from shared.jobspec.models import TrainingSpec
 
 
-def gang_start(job: Job, placement: Placed, code: Code | None, *, named_hosts: bool) -> GangStart:
-    """Everything about the job's present attempt; replicas in the order of their ranks."""
+def gang_start(
+    job: Job,
+    placement: Placed,
+    code: Code | None,
+    secrets: Mapping[str, str],
+    *,
+    data: Mapping[str, Path],
+    named_hosts: bool,
+) -> GangStart:
+    """Everything about the job's present attempt; replicas in the order of their ranks.
+
+    `data` has the directory for each mount, by its path, whose source is not on this machine.
+    """
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
     environment = GangEnvironment(shape)
@@ -26,9 +37,10 @@ def gang_start(job: Job, placement: Placed, code: Code | None, *, named_hosts: b
         project=job.project,
         cluster=placement.cluster,
         replicas=tuple(_replicas(shape, spec, terms, placement, environment)),
-        mounts=tuple(_mount(mount) for mount in job.submitted.resolved.mounts),
+        mounts=tuple(_mount(mount, data) for mount in job.submitted.resolved.mounts),
         code=code,
         files=environment.files,
+        secrets=secrets,
         tensorboard_dir=shape.tensorboard_dir,
         termination_grace_s=spec.termination_grace_s,
     )
@@ -51,9 +63,9 @@ def gang_shape(job: Job, spec: TrainingSpec, terms: Terms, *, named_hosts: bool)
 
 
 def stored_code(job: Job) -> Code | None:
-    """Code that needs not be fetched: files in the spec, or a directory; None for an upload and for no code at all."""
+    """Code that needs not be fetched: files in the spec, or a directory; None for all other code, and for none."""
     code, spec = job.submitted.resolved.code, job.submitted.spec
-    if code is None or code.kind == "upload":
+    if code is None or code.kind in ("upload", "git"):
         return None
     if code.kind == "directory":
         return CodeDirectory(Path(file_path(code.uri or "")), Path(file_path(code.root)) if code.root else None)
@@ -80,6 +92,8 @@ def _replicas(
             )
 
 
-def _mount(mount: ResolvedMount) -> GangMount:
+def _mount(mount: ResolvedMount, data: Mapping[str, Path]) -> GangMount:
+    if mount.mount_path in data:
+        return GangMount(data[mount.mount_path], mount.mount_path, mount.read_only, made=True)
     root = Path(file_path(mount.root)) if mount.root else None
     return GangMount(Path(file_path(mount.uri)), mount.mount_path, mount.read_only, root)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from services.scheduler.control.world import World
 from services.scheduler.domain.gang import Gang
@@ -15,6 +16,7 @@ from services.scheduler.handlers.finding import find_job, may_see
 from shared.auth.principal import Principal
 from shared.catalog import Catalog, CatalogWatch, asker_of
 from shared.errors import NotFoundError, UnavailableError
+from shared.ids import gang_id
 from shared.jobs import Job
 from shared.readmodel import JobReadModel
 
@@ -45,6 +47,7 @@ class StandingHandlers:
     world: World
     catalog: CatalogWatch
     jobs: JobReadModel
+    progress: Callable[[str], str] = lambda _gang: ""
 
     def nodes(self, principal: Principal) -> list[SeenNode]:
         """Nodes of the pools that the principal may use, by name; all of them for an admin."""
@@ -80,7 +83,9 @@ class StandingHandlers:
         """Where a job stands, by id or name; raises NotFoundError, or ConflictError where several have the name."""
         self._check_ready()
         job = find_job(self.jobs, principal, self.catalog.view, reference)
-        return standing_of(job, self.world.snapshot(), self._alternatives(job, principal, self.catalog.view))
+        standing = standing_of(job, self.world.snapshot(), self._alternatives(job, principal, self.catalog.view))
+        progress = self.progress(gang_id(job.id, job.attempt.number))
+        return replace(standing, summary=f"{progress}; {standing.summary}") if progress else standing
 
     def _alternatives(self, job: Job, principal: Principal, view: Catalog) -> dict[str, tuple[str, ...]]:
         asker, resolved = asker_of(principal, view), job.submitted.resolved

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from services.submitter.domain.references import ForeignPool, World, code_of, image_of, mount_of, role_of
+from services.submitter.domain.references import (
+    ForeignPool,
+    World,
+    code_of,
+    image_of,
+    mount_of,
+    role_of,
+    secret_violation,
+)
 from shared.auth.principal import Principal
 from shared.catalog import Cluster, Project
 from shared.catalog.access import DEFAULT_PROJECT, may_use_project
 from shared.documents.fields import shown
+from shared.documents.parsing import pointer
 from shared.errors import ForbiddenError, InvalidInputError, Violation
 from shared.events import (
     Event,
@@ -96,6 +105,10 @@ def _answers(job: JobSpec, world: World) -> Iterator[_Answer]:
         yield code_of(job.spec.code, world)
     for index, mount in enumerate(job.spec.mounts):
         yield mount_of(index, mount, world)
+    for variable, secret in job.spec.secrets.items():
+        violation = secret_violation(secret, pointer(("spec", "secrets", variable)), world.catalog, world.asker)
+        if violation is not None:
+            yield violation
     for index, role in enumerate(job.spec.roles):
         yield role_of(index, role, world)
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from services.submitter.domain.locations import Locations
-from services.submitter.domain.references import unknown_upload
+from services.submitter.domain.references import secret_violation, unknown_upload
 from shared.catalog import (
     Asker,
     Catalog,
@@ -24,25 +24,25 @@ from shared.catalog import (
     Image,
     Model,
     Project,
+    Secret,
     Storage,
     User,
     is_member,
     may_change,
     may_use,
 )
-from shared.catalog.access import DEFAULT_PROJECT
-from shared.catalog.documents import Members
-from shared.catalog.fields import file_path
+from shared.catalog.access import DEFAULT_PROJECT, asker_named
+from shared.catalog.documents import GitRepository, Members
+from shared.catalog.fields import FILE_SCHEME, place_of
 from shared.catalog.view import DocumentT
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, Violation
-from shared.jobspec.rules.later import NOT_YET
 from shared.jobspec.rules.sources import is_image_address
 
 ASSET_KINDS: Final[Mapping[str, type[CatalogDocument]]] = {
-    kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Project)
+    kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Secret, Project)
 }
-_CODE_SOURCES: Final = ("upload", "directory", "inline")
+_CODE_SOURCES: Final = ("upload", "directory", "inline", "git")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Setting:
     locations: Locations
     uploads: frozenset[str] = frozenset()
 
+    def owner_of(self, document: CatalogDocument) -> Asker:
+        """Who the document belongs to once it is kept."""
+        kept = self.catalog.get(type(document), document.name)
+        return asker_named(kept.owner or "", self.catalog) if kept else self.asker
+
 
 def is_listed(document: CatalogDocument, asker: Asker) -> bool:
     """Whether the asker sees the document."""
@@ -64,6 +69,8 @@ def is_listed(document: CatalogDocument, asker: Asker) -> bool:
             return document.spec.type == "platform" or may_use(document.owner, document.spec.access, asker)
         case Project():
             return may_change(document.owner, asker) or is_member(document.spec.members, asker)
+        case Secret():
+            return may_change(document.owner, asker) or is_member(document.spec.access, asker)
     return asker.admin
 
 
@@ -112,22 +119,24 @@ def stamped(
 def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violation]:
     match document:
         case Storage():
-            yield from _given(setting.locations.storage_violation(file_path(document.spec.uri), "/spec/uri"))
+            yield from _given(setting.locations.storage_violation(place_of(document.spec.uri), "/spec/uri"))
         case Dataset() | Model():
             yield from _location(document.spec.uri, "/spec/uri", setting)
         case Image():
             yield from _image_address(document)
         case CodeSet():
             yield from _code_source(document, setting)
+        case Secret():
+            yield from _secret_value(document, setting)
         case Project():
             yield from _project_name(document)
             yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
-    if isinstance(document, Storage | Dataset | Model | Image | CodeSet):
+    if isinstance(document, Storage | Dataset | Model | Image | CodeSet | Secret):
         yield from missing_members(document.spec.access, "/spec/access", setting.catalog)
 
 
 def _location(uri: str, pointer: str, setting: Setting) -> Iterator[Violation]:
-    yield from _given(setting.locations.data_violation(file_path(uri), pointer, setting.asker, setting.catalog))
+    yield from _given(setting.locations.data_violation(place_of(uri), pointer, setting.asker, setting.catalog))
 
 
 def _image_address(image: Image) -> Iterator[Violation]:
@@ -139,17 +148,42 @@ def _image_address(image: Image) -> Iterator[Violation]:
 def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
     spec = code.spec
     given = [source for source in _CODE_SOURCES if getattr(spec, source) is not None]
-    if spec.git is not None:
-        yield Violation("/spec/git", NOT_YET, "git code sets are not available yet; use upload, directory or inline")
-    elif len(given) != 1:
+    if len(given) != 1:
         what = " and ".join(given) or "none"
-        yield Violation("/spec", "code-source", f"give exactly one of upload, directory and inline; this has {what}")
+        choices = "upload, directory, inline and git"
+        yield Violation("/spec", "code-source", f"give exactly one of {choices}; this has {what}")
     if spec.inline is not None and not spec.inline:
         yield Violation("/spec/inline", "too-few", "there is no file; give at least one path with its text")
     if spec.upload is not None and spec.upload not in setting.uploads:
         yield unknown_upload("/spec/upload")
     if spec.directory is not None:
         yield from _location(spec.directory, "/spec/directory", setting)
+    if spec.git is not None:
+        yield from _repository(spec.git, setting.owner_of(code), setting)
+
+
+def _repository(git: GitRepository, owner: Asker, setting: Setting) -> Iterator[Violation]:
+    if git.url.startswith(FILE_SCHEME):
+        yield from _location(git.url, "/spec/git/url", setting)
+    if git.secret is None:
+        return
+    if git.url.startswith(FILE_SCHEME):
+        sentence = "a repository on this machine is read without a secret; leave this out"
+        yield Violation("/spec/git/secret", "secret-not-used", sentence)
+        return
+    yield from _given(secret_violation(git.secret, "/spec/git/secret", setting.catalog, owner))
+
+
+def _secret_value(secret: Secret, setting: Setting) -> Iterator[Violation]:
+    if secret.spec.value is None and setting.catalog.get(Secret, secret.name) is None:
+        yield Violation("/spec/value", "required", "value is missing; a new secret needs one")
+
+
+def without_value(document: DocumentT) -> DocumentT:
+    """The document as the catalog keeps it: a secret's value is kept elsewhere."""
+    if not isinstance(document, Secret):
+        return document
+    return document.model_copy(update={"spec": document.spec.model_copy(update={"value": None})})
 
 
 def _project_name(project: Project) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from shared.events import IncidentRaised, ReplicaExit, ReplicaRef, RetryDecided, RolePlacement, Time
+from shared.events import IncidentRaised, ReplicaExit, ReplicaRef, ResolvedCode, RetryDecided, RolePlacement, Time
 from shared.jobs import Attempt, Job, JobState, Replica, ReplicaState
 from shared.jobspec.models import API_VERSION
 
@@ -107,6 +107,21 @@ class ReplicaStatus(Answer):
         )
 
 
+class CodeVersion(Answer):
+    """Exactly which code an attempt ran: a digest, or a commit of a repository."""
+
+    kind: str
+    uri: str | None
+    digest: str | None
+    revision: str | None
+
+    @classmethod
+    def of(cls, code: ResolvedCode, attempt: Attempt) -> Self:
+        """The version as the API tells it; a commit is known once the attempt has been prepared."""
+        commit = attempt.code.revision if attempt.code else None
+        return cls(kind=code.kind, uri=code.uri, digest=code.digest, revision=commit)
+
+
 class ReplicaName(Answer):
     """Which replica of the attempt."""
 
@@ -182,12 +197,13 @@ class AttemptStatus(Answer):
     end_reason: str | None
     message: str
     placement: Placement | None
+    code: CodeVersion | None
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
     decision: Decision | None
 
     @classmethod
-    def of(cls, attempt: Attempt, *, detailed: bool) -> Self:
+    def of(cls, attempt: Attempt, code: ResolvedCode | None, *, detailed: bool) -> Self:
         """The attempt; without placement, replicas and incidents where a list is made."""
         placed, ended = attempt.placement, attempt.ended
         replicas = attempt.replicas.values() if detailed else ()
@@ -206,6 +222,7 @@ class AttemptStatus(Answer):
             end_reason=ended.reason if ended else None,
             message=ended.message if ended else "",
             placement=placement,
+            code=CodeVersion.of(code, attempt) if code else None,
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
             decision=Decision.of(attempt.decision) if attempt.decision else None,
@@ -250,6 +267,7 @@ class JobDocument(Answer):
 
 
 def _status_of(job: Job, *, detailed: bool) -> JobStatus:
+    code = job.submitted.resolved.code
     return JobStatus(
         state=job.state,
         reason=job.reason,
@@ -258,5 +276,5 @@ def _status_of(job: Job, *, detailed: bool) -> JobStatus:
         submitted_at=job.submitted_at,
         started_at=next((attempt.started_at for attempt in job.attempts if attempt.started_at), None),
         ended_at=job.ended_at,
-        attempts=[AttemptStatus.of(attempt, detailed=detailed) for attempt in job.attempts],
+        attempts=[AttemptStatus.of(attempt, code, detailed=detailed) for attempt in job.attempts],
     )

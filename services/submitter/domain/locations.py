@@ -1,8 +1,9 @@
-"""Which directories of the host may get a name: the rule about `file://` URIs.
+"""Which places may get a name: the rule about `file://` and `s3://` URIs.
 
 A storage is an admin's word that a directory may be used, and by whom. Everything else that points to a directory (a
 dataset, a model, a code set) must lie inside a storage that its owner may use, or under a prefix that the settings open
 for all and that no closed storage touches; admins may point anywhere. Nobody may point at the platform's own state.
+The same holds for buckets, which the platform reads with one key of its own; a path here is then the whole URI.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shared.catalog import Asker, Catalog, Storage, may_use
-from shared.catalog.fields import file_path
+from shared.catalog.fields import S3_SCHEME, place_of
 from shared.documents.fields import shown
 from shared.errors import Violation
 
@@ -22,9 +23,12 @@ class Locations:
 
     prefixes: tuple[str, ...]
     home: str
+    has_s3: bool = False
 
     def storage_violation(self, path: str, pointer: str) -> Violation | None:
         """What is wrong with the root of a storage, which an admin gives."""
+        if path.startswith(S3_SCHEME):
+            return self._no_s3(pointer)
         if self._touches_home(path):
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
         if self.prefixes and not any(_within(path, prefix) for prefix in self.prefixes):
@@ -32,7 +36,9 @@ class Locations:
         return None
 
     def data_violation(self, path: str, pointer: str, asker: Asker, catalog: Catalog) -> Violation | None:
-        """What is wrong with a directory that a dataset, model or code set names."""
+        """What is wrong with a place that a dataset, model or code set names."""
+        if path.startswith(S3_SCHEME) and not self.has_s3:
+            return self._no_s3(pointer)
         if self._touches_home(path):
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
         if asker.admin or any(_within(path, root) for root in _roots(catalog, asker, usable=True)):
@@ -51,6 +57,13 @@ class Locations:
         roots = (*_roots(catalog, asker, usable=True), *self.prefixes)
         return max((root for root in roots if _within(path, root)), key=len, default=path)
 
+    def _no_s3(self, pointer: str) -> Violation | None:
+        sentence = (
+            "this platform has no object store, so nothing can be at s3://; whoever runs it can set "
+            "TRAINMASTER_S3_KEY_ID, TRAINMASTER_S3_SECRET_KEY_FILE and, outside of AWS, TRAINMASTER_S3_ENDPOINT"
+        )
+        return None if self.has_s3 else Violation(pointer, "s3-not-configured", sentence)
+
     def _touches_home(self, path: str) -> bool:
         return _touch(path, self.home)
 
@@ -62,7 +75,7 @@ def _refusal(pointer: str, sentence: str) -> Violation:
 def _roots(catalog: Catalog, asker: Asker, *, usable: bool) -> Iterator[str]:
     for storage in catalog.all(Storage):
         if may_use(storage.owner, storage.spec.access, asker) is usable:
-            yield file_path(storage.spec.uri)
+            yield place_of(storage.spec.uri)
 
 
 def _within(path: str, folder: str) -> bool:

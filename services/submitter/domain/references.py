@@ -21,13 +21,16 @@ from shared.catalog import (
     InstanceType,
     Model,
     Pool,
+    Secret,
     Storage,
     may_change,
     may_use,
     may_use_pool,
+    may_use_secret,
 )
 from shared.catalog.access import asker_named
-from shared.catalog.fields import file_path, file_uri
+from shared.catalog.documents import GitRepository
+from shared.catalog.fields import FILE_SCHEME, place_of, uri_of
 from shared.documents.fields import shown
 from shared.errors import Violation
 from shared.events import ResolvedCode, ResolvedImage, ResolvedMount, ResolvedRole
@@ -96,10 +99,10 @@ def code_of(choice: CodeChoice, world: World) -> ResolvedCode | Violation:
     usable = {found.name: found for found in world.catalog.all(CodeSet) if _usable(found, world.asker)}
     if name not in usable:
         return _unknown("/spec/code/source", "code set", name, usable)
-    if choice.revision is not None:
+    if choice.revision is not None and usable[name].spec.git is None:
         sentence = f"the code set {shown(name)} has no revisions, as it is no git repository; leave this out"
         return Violation("/spec/code/revision", "no-revisions", sentence)
-    return _code_of_set(usable[name], world)
+    return _code_of_set(usable[name], choice.revision, world)
 
 
 def unknown_upload(pointer: str) -> Violation:
@@ -108,14 +111,32 @@ def unknown_upload(pointer: str) -> Violation:
     return Violation(pointer, "unknown-upload", sentence)
 
 
-def _code_of_set(code: CodeSet, world: World) -> ResolvedCode | Violation:
+def _code_of_set(code: CodeSet, revision: str | None, world: World) -> ResolvedCode | Violation:
     directory = code.spec.directory
     if directory is not None:
         withdrawn = _withdrawn(code, directory, "/spec/code/source", world)
         return withdrawn or ResolvedCode(kind="directory", uri=directory, root=_root(code, directory, world))
+    if code.spec.git is not None:
+        return _code_of_repository(code, code.spec.git, revision, world)
     if code.spec.inline is not None:
         return ResolvedCode(kind="upload", digest=pack(code.spec.inline).digest)
     return ResolvedCode(kind="upload", digest=code.spec.upload)
+
+
+def _code_of_repository(
+    code: CodeSet, git: GitRepository, revision: str | None, world: World
+) -> ResolvedCode | Violation:
+    here = git.url.startswith(FILE_SCHEME)
+    withdrawn = _withdrawn(code, git.url, "/spec/code/source", world) if here else None
+    return withdrawn or ResolvedCode(
+        kind="git",
+        uri=git.url,
+        root=_root(code, git.url, world) if here else None,
+        revision=revision,
+        username=git.username,
+        secret=git.secret,
+        owner=code.owner if git.secret else None,
+    )
 
 
 # --- mounts ----------------------------------------------------------------------------------------------------------
@@ -145,7 +166,7 @@ def mount_of(index: int, mount: Mount, world: World) -> ResolvedMount | Violatio
 def _withdrawn(asset: Dataset | Model | CodeSet, uri: str, pointer: str, world: World) -> Violation | None:
     """The refusal of an asset whose owner may not point to its directory any more."""
     owner = asker_named(asset.owner or "", world.catalog)
-    if world.locations.data_violation(file_path(uri), pointer, owner, world.catalog) is None:
+    if world.locations.data_violation(place_of(uri), pointer, owner, world.catalog) is None:
         return None
     sentence = (
         f"the owner of {asset.SINGULAR} {shown(asset.name)} may not use its directory any more; ask {asset.owner}"
@@ -158,11 +179,20 @@ def _root(asset: Storage | Dataset | Model | CodeSet, uri: str, world: World) ->
     if isinstance(asset, Storage):
         return uri
     owner = asker_named(asset.owner or "", world.catalog)
-    return file_uri(world.locations.root_of(file_path(uri), owner, world.catalog))
+    return uri_of(world.locations.root_of(place_of(uri), owner, world.catalog))
 
 
 def _below(uri: str, sub_path: str | None) -> str:
-    return file_uri(f"{file_path(uri).rstrip('/')}/{sub_path}") if sub_path else uri
+    return uri_of(f"{place_of(uri).rstrip('/')}/{sub_path}") if sub_path else uri
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+def secret_violation(name: str, pointer: str, catalog: Catalog, asker: Asker) -> Violation | None:
+    """What is wrong with a reference to a secret."""
+    usable = [secret.name for secret in catalog.all(Secret) if may_use_secret(secret, asker)]
+    return None if name in usable else _unknown(pointer, "secret", name, usable)
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------

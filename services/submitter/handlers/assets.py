@@ -18,6 +18,7 @@ from shared.catalog import (
     CatalogWriter,
     CodeSet,
     Entry,
+    Secret,
     Written,
     asker_of,
     may_change,
@@ -27,6 +28,7 @@ from shared.clock import Clock
 from shared.documents import must_parse
 from shared.documents.fields import shown
 from shared.errors import ForbiddenError, InvalidInputError, NotFoundError, Violation
+from shared.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class AssetHandlers:
     watch: CatalogWatch
     writer: CatalogWriter
     uploads: Blobs
+    vault: Vault
     locations: Locations
     clock: Clock
 
@@ -70,9 +73,13 @@ class AssetHandlers:
             violations = assets.check(document, Setting(asker, catalog, self.locations, kept))
             if violations:
                 raise InvalidInputError(violations)
-            return assets.stamped(document, before, self.clock.now(), owner=asker.name)
+            return assets.stamped(assets.without_value(document), before, self.clock.now(), owner=asker.name)
 
-        return await self.writer.put(kind, name, make, if_match=if_match)
+        value = document.spec.value if isinstance(document, Secret) else None
+        written = await self.writer.put(kind, name, make, if_match=if_match, anew=value is not None)
+        if value is not None:
+            await self.vault.keep(document.id, value)
+        return written
 
     async def delete(self, principal: Principal, plural: str, name: str, if_match: int | None) -> None:
         """Remove an asset; jobs that use it go on, as they know what it meant."""
@@ -87,6 +94,8 @@ class AssetHandlers:
                 raise ForbiddenError(f"{sentence}; only they and admins may delete it")
 
         await self.writer.delete(kind, name, check, if_match=if_match)
+        if kind is Secret:
+            await self.vault.forget(Secret.id_of(name))
 
     async def _keep_code(self, document: CatalogDocument) -> frozenset[str]:
         """Digests that the document speaks of and that are kept; inline code is packed and kept now."""

@@ -25,6 +25,7 @@ RULES: Final[tuple[Rule, ...]] = (
     paths.tensorboard_is_on_a_mount,
     paths.checkpoint_is_on_a_mount,
     variables.secrets_are_few,
+    variables.secrets_are_no_variables,
     roles.count_is_right,
     roles.names_stay_apart,
     roles.host_names_fit,

@@ -16,9 +16,16 @@ from shared import events as ev
 from shared.agent_wire import probe_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
 from shared.bus.provision import provision
-from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, logs_partition, watchdog_partition
+from shared.bus.streams import (
+    LOG_PARTITIONS,
+    SECRETS_BUCKET,
+    WATCHDOG_ATTEMPTS,
+    logs_partition,
+    watchdog_partition,
+)
 from shared.events import Event, Payload
 from shared.ids import new_job_id
+from shared.vault import Keyring, Vault
 from tests.support.jobs import START, event, placed, submitted
 from tests.support.nats import NatsServer
 
@@ -182,6 +189,25 @@ async def test_nobody_but_the_platform_makes_or_removes_streams(buses: dict[str,
 async def test_the_watchdogs_reaction_is_bound_to_its_consumer(buses: dict[str, Bus]) -> None:
     info = await buses["watchdog"].js.consumer_info(WATCHDOG_ATTEMPTS.stream, WATCHDOG_ATTEMPTS.durable)
     assert info.config.filter_subject == WATCHDOG_ATTEMPTS.subject
+
+
+async def test_values_of_secrets_are_written_by_the_submitter_and_read_by_the_scheduler_alone(
+    buses: dict[str, Bus],
+) -> None:
+    keys = Keyring.generate()
+    await Vault(buses["submitter"], keys).keep("sec-a", "value")
+    assert await Vault(buses["scheduler"], keys).reveal("sec-a") == "value"
+    for user in ("submitter", "watchdog", "diagnoser", "logs", "agent"):
+        subject = f"$JS.API.DIRECT.GET.KV_{SECRETS_BUCKET}.$KV.{SECRETS_BUCKET}.sec-a"
+        with pytest.raises(TimeoutError):
+            await buses[user].client.request(subject, b"", timeout=0.2)
+        with pytest.raises(TimeoutError):
+            await buses[user].client.request(
+                f"$JS.API.STREAM.MSG.GET.KV_{SECRETS_BUCKET}", b'{"last_by_subj":"$KV.secrets.sec-a"}', timeout=0.2
+            )
+    for user in ("scheduler", "watchdog", "diagnoser", "logs", "agent"):
+        with pytest.raises(Exception, match=r"timeout|Timeout|no response|not kept"):
+            await buses[user].js.publish(f"$KV.{SECRETS_BUCKET}.sec-a", b"{}", timeout=0.2)
 
 
 async def test_a_wrong_password_is_refused(server: GuardedServer) -> None:

@@ -139,7 +139,7 @@ class Launcher:
     def _order(self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, replica: ReplicaDir) -> list[str]:
         code = CODE if isinstance(self._machine.shut_in, Sandbox) else str(gang_dir.code)
         command = [SHELL, "-c", start.command]
-        variables = self._environment(gang_dir, start, replica)
+        variables = self._environment(gang_dir, gang, start, replica)
         fields = [
             *(code if gang.code is not None else "/", str(OPEN_FILES)),
             *(str(len(command)), *command),
@@ -149,16 +149,18 @@ class Launcher:
             raise StartRefusedError(f"role {start.role}: neither a command nor a variable may contain a NUL character")
         return fields
 
-    def _environment(self, gang_dir: GangDir, start: ReplicaStart, replica: ReplicaDir) -> dict[str, str]:
+    def _environment(
+        self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, replica: ReplicaDir
+    ) -> dict[str, str]:
         port = dict.fromkeys(PORT_VARIABLES, str(gang_dir.record.master_port))
         base = {"PATH": self._machine.path_variable, "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108  # the replica's own
         gpus = {"CUDA_VISIBLE_DEVICES": ",".join(start.devices)} if self._machine.has_gpus else {}
         if isinstance(self._machine.shut_in, Sandbox):
-            return {**base, **start.env, **port, **gpus}
+            return {**base, **start.env, **gang.secrets, **port, **gpus}
         base |= {"HOME": str(replica.tmp), "TMPDIR": str(replica.tmp)}
         addresses = {"MASTER_ADDR": LOOPBACK, "PET_MASTER_ADDR": LOOPBACK}
         env = _with_real_paths(start.env, gang_dir.etc / FILES)
-        return {**base, **env, **port, **addresses, **gpus}
+        return {**base, **env, **gang.secrets, **port, **addresses, **gpus}
 
     def _shut_in(
         self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, mounts: tuple[Bind, ...], stack: ExitStack

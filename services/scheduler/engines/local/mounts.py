@@ -27,13 +27,13 @@ class MountOpener:
     def open(self, mount: GangMount) -> Bind:
         """The mount for the sandbox; raises StartRefusedError where it is not there or not allowed."""
         _make_room(mount)
-        fd = open_allowed(mount.source, mount.root, self._home, at=mount.path)
+        fd = open_allowed(mount.source, mount.root, None if mount.made else self._home, at=mount.path)
         self._stack.callback(os.close, fd)
         source = str(Path(f"/proc/self/fd/{fd}").readlink())
         return Bind(fd if self._as_descriptors else source, mount.path, mount.read_only)
 
 
-def open_allowed(source: Path, root: Path | None, home: Path, *, at: str, whole: bool = False) -> int:
+def open_allowed(source: Path, root: Path | None, home: Path | None, *, at: str, whole: bool = False) -> int:
     """Descriptor (O_PATH) of a place on the host that is wanted `at` a path in the replica.
 
     Wherever links lead to, it must lie within `root`, where there is one, and not within the platform's home. The
@@ -62,7 +62,9 @@ def _check_root(source: Path, leads_to: str, root: Path | None) -> None:
         raise _NotAllowedError(f"{source} leads to {leads_to}, out of {root}")
 
 
-def _check_home(source: Path, leads_to: str, home: Path, *, whole: bool) -> None:
+def _check_home(source: Path, leads_to: str, home: Path | None, *, whole: bool) -> None:
+    if home is None:
+        return
     here = str(home.resolve())
     if is_within(leads_to, here) or (whole and is_within(here, leads_to)):
         raise _NotAllowedError(f"{source} would show the platform's own state; use another folder")

@@ -139,7 +139,7 @@ class TestNothingIsSent:
         [
             ("kind: Pool\n\tx: 1\n", ":2:1:", "tab"),
             ("kind: Pol\nmetadata: {name: x}\n", ":1:7:", "did you mean Pool"),
-            ("kind: Secret\nmetadata: {name: x}\n", ":1:7:", "not one that can be applied"),
+            ("kind: Sekret\nmetadata: {name: x}\n", ":1:7:", "not one that can be applied"),
             ("metadata: {name: x}\n", ":1:1:", "kind None"),
             ("kind: Pool\nmetadata: {nam: x}\n", ":2:1:", "metadata.name is missing"),
             ("kind: Pool\nkind: Pool\n", ":2:1:", "twice"),

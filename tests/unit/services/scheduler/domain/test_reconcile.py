@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from services.scheduler.domain.reconcile import RequestDiagnosis, StartGang, StopGang
+from services.scheduler.domain.reconcile import RequestDiagnosis, SaveData, StartGang, StopGang
 from shared import events as ev
 from shared.jobs import JobState
 from tests.support.jobs import START
@@ -17,6 +17,41 @@ from tests.support.lives import Life
 
 def running(**more) -> Life:
     return Life(**more).place().look().starts(index=0).starts(index=1).look()
+
+
+class TestSaving:
+    def test_an_attempt_ends_once_what_it_wrote_is_saved(self):
+        life = running(unsaved=True).exits(index=0).exits(index=1).look().look()
+        assert life.called(SaveData) == 1
+        assert life.job.state is JobState.RUNNING
+        life.saves().look()
+        assert life.job.state is JobState.SUCCEEDED
+
+    def test_nothing_is_saved_while_a_replica_runs(self):
+        assert running(unsaved=True).exits(index=0).look().called(SaveData) == 0
+
+    def test_a_restarted_scheduler_saves_again(self):
+        life = running(unsaved=True).exits(index=0).exits(index=1).look()
+        life.restart()
+        assert life.look().called(SaveData) == 2
+
+    def test_a_success_whose_output_is_lost_is_none(self):
+        life = running(unsaved=True).exits(index=0).exits(index=1).look().saves("the bucket is gone").look()
+        assert life.job.attempt.ended.reason is ev.EndReason.PLATFORM
+        assert life.job.attempt.ended.message == "the bucket is gone"
+        assert life.job.state is JobState.DECIDING
+
+    def test_a_failure_stays_what_it_was_and_tells_of_the_loss(self):
+        life = running(unsaved=True).exits(index=0, code=3).exits(index=1).look().saves("the bucket is gone").look()
+        assert life.job.attempt.ended.reason is ev.EndReason.FAILED
+        assert life.job.attempt.ended.message.endswith("; the bucket is gone")
+
+    def test_what_a_stopped_job_wrote_is_saved_too(self):
+        life = running(unsaved=True)
+        life.tell(ev.StopRequested(by="u"))
+        life.look().obeys_stop().look()
+        assert life.called(SaveData) == 1
+        assert life.saves().look().job.state is JobState.STOPPED
 
 
 class TestStarting:

@@ -39,7 +39,7 @@ def job(found: ev.ResolvedCode | None = None, **spec):
 
 
 def started(**spec):
-    return gang_start(job(**spec), PLACED, None, named_hosts=True)
+    return gang_start(job(**spec), PLACED, None, {}, data={}, named_hosts=True)
 
 
 def test_replicas_come_in_the_order_of_their_ranks():

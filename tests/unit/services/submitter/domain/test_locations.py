@@ -71,6 +71,38 @@ def test_links_are_held_in_by_the_innermost_directory_that_was_opened(
     assert Locations(prefixes, HOME).root_of(path, asker, CATALOG) == root
 
 
+S3_CATALOG = catalog_of(storage("open", uri="s3://team/open", public=True), storage("closed", uri="s3://team/closed"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "asker", "code"),
+    [
+        ("s3://team/open", ANN, None),
+        ("s3://team/open/x", ANN, None),
+        ("s3://team/opening", ANN, "location-not-allowed"),
+        ("s3://team/closed/x", ANN, "location-not-allowed"),
+        ("s3://team", ANN, "location-not-allowed"),
+        ("s3://other", ANN, "location-not-allowed"),
+        ("s3://other", ROOT, None),
+    ],
+)
+def test_buckets_are_named_by_the_same_rule(uri: str, asker: Asker, code: str | None) -> None:
+    violation = Locations(("/",), HOME, has_s3=True).data_violation(uri, "/spec/uri", asker, S3_CATALOG)
+    assert (violation.code if violation else None) == code
+
+
+def test_without_an_object_store_nothing_is_at_s3() -> None:
+    without = Locations((), HOME)
+    for violation in (
+        without.storage_violation("s3://team/open", "/spec/uri"),
+        without.data_violation("s3://team/open", "/spec/uri", ROOT, S3_CATALOG),
+    ):
+        assert violation is not None
+        assert violation.code == "s3-not-configured"
+        assert "TRAINMASTER_S3_KEY_ID" in violation.message
+    assert Locations(("/data",), HOME, has_s3=True).storage_violation("s3://team/open", "/spec/uri") is None
+
+
 PATHS = st.lists(st.sampled_from(["data", "closed", "open", "ann", "x"]), max_size=4).map(lambda p: "/" + "/".join(p))
 
 

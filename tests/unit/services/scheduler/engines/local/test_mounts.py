@@ -30,6 +30,13 @@ def test_without_descriptors_the_resolved_path_is_mounted(storage: Path, tmp_pat
     assert bind == Bind(str(storage / "team"), "/mnt/x", read_only=True)
 
 
+def test_only_what_the_platform_made_for_the_gang_lies_in_its_home(storage: Path, tmp_path: Path):
+    home = tmp_path / "storage"
+    assert opened(GangMount(storage / "team", "/mnt/x", made=True), home).source == str(storage / "team")
+    with pytest.raises(StartRefusedError, match="platform's own state"):
+        opened(GangMount(storage / "team", "/mnt/x"), home)
+
+
 def test_a_descriptor_stays_with_what_was_checked(storage: Path, tmp_path: Path):
     with ExitStack() as stack:
         opener = MountOpener(tmp_path / "home", stack, as_descriptors=True)
