@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help demo up test lint bench schemas pins
+.PHONY: help demo up test chaos lint bench schemas pins
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -20,6 +20,7 @@ help:
 	@echo "make demo      train a real model through the platform, from start to end"
 	@echo "make up        run the platform on this machine until Ctrl-C (ARGS='--port 8081 --nodes 4')"
 	@echo "make test      run all tests (ARGS='tests/unit -k names')"
+	@echo "make chaos     200 jobs while parts of the platform are killed for ten minutes (CHAOS_SEED, CHAOS_JOBS, CHAOS_SECONDS)"
 	@echo "make lint      style, types, and who may import whom, event contracts"
 	@echo "make bench     measure (B=platform)"
 	@echo "make schemas   write the event schemas and the AsyncAPI document"
@@ -33,6 +34,13 @@ up: $(VENV)/platform.stamp
 
 test: $(VENV)/dev.stamp $(VENV)/examples.stamp
 	@$(BIN)/python -m pytest $(TEST_WORKERS) $(ARGS)
+
+chaos: export CHAOS_SEED ?= $(shell date +%s)
+chaos: export CHAOS_JOBS ?= 200
+chaos: export CHAOS_SECONDS ?= 600
+chaos: $(VENV)/dev.stamp
+	@echo "seed $$CHAOS_SEED, $$CHAOS_JOBS jobs, $$CHAOS_SECONDS s"
+	@$(BIN)/python -m pytest tests/chaos $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff check

@@ -108,7 +108,9 @@ class Attempt(_Record):
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
     incidents: tuple[ev.IncidentRaised, ...] = ()
+    diagnosis_requested_at: datetime | None = None
     diagnosis: ev.DiagnosisFinished | None = None
+    diagnosed_at: datetime | None = None
     ended: ev.AttemptEnded | None = None
     ended_at: datetime | None = None
     decision: ev.RetryDecided | None = None
@@ -299,22 +301,34 @@ _MOVES: Final[Mapping[type[Payload], Callable[[Job, Event], Job]]] = {
 
 def _observe(job: Job, event: Event) -> Job:
     attempt = next((a for a in job.attempts if a.number == event.attempt), None)
-    if attempt is None:
-        return job
-    if isinstance(event.data, ev.ReplicasChanged):
-        replicas = dict(attempt.replicas)
-        for change in event.data.changes:
-            key = replica_key(change.role, change.index)
-            if key in replicas:
-                replicas[key] = _changed(replicas[key], change)
-        return _with_attempt(job, attempt.model_copy(update={"replicas": replicas}))
-    if isinstance(event.data, ev.IncidentRaised) and event.data not in attempt.incidents:
-        return _with_attempt(job, attempt.model_copy(update={"incidents": (*attempt.incidents, event.data)}))
-    if isinstance(event.data, ev.CodeResolved) and attempt.code is None:
-        return _with_attempt(job, attempt.model_copy(update={"code": event.data}))
-    if isinstance(event.data, ev.DiagnosisFinished):
-        return _with_attempt(job, attempt.model_copy(update={"diagnosis": event.data}))
-    return job
+    changes = _observed(attempt, event) if attempt is not None else {}
+    return _with_attempt(job, attempt.model_copy(update=changes)) if attempt is not None and changes else job
+
+
+def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
+    """What an observation adds to its attempt."""
+    match event.data:
+        case ev.ReplicasChanged(changes=changes):
+            return {"replicas": _after(attempt.replicas, changes)}
+        case ev.IncidentRaised() as incident if incident not in attempt.incidents:
+            return {"incidents": (*attempt.incidents, incident)}
+        case ev.CodeResolved() as code if attempt.code is None:
+            return {"code": code}
+        case ev.DiagnosisRequested():
+            return {"diagnosis_requested_at": event.time}
+        case ev.DiagnosisFinished() as diagnosis if attempt.diagnosis is None:
+            return {"diagnosis": diagnosis, "diagnosed_at": event.time}
+        case _:
+            return {}
+
+
+def _after(replicas: Mapping[str, Replica], changes: Iterable[ev.ReplicaChange]) -> dict[str, Replica]:
+    known = dict(replicas)
+    for change in changes:
+        key = replica_key(change.role, change.index)
+        if key in known:
+            known[key] = _changed(known[key], change)
+    return known
 
 
 def _changed(replica: Replica, change: ev.ReplicaChange) -> Replica:

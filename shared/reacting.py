@@ -55,9 +55,19 @@ class ReactingService:
 
 
 async def reacting_service(
-    *, name: str, title: str, bus: Bus, reaction: Reaction, handler: Handler, registry: CollectorRegistry | None = None
+    *,
+    name: str,
+    title: str,
+    bus: Bus,
+    reaction: Reaction,
+    handler: Handler,
+    registry: CollectorRegistry | None = None,
+    workers: int = 4,
 ) -> ReactingService:
-    """Wire the handler to its consumer; closes the bus and raises where JetStream or the consumer is not in order."""
+    """Wire the handler to its consumer, at most `workers` events at a time.
+
+    Closes the bus and raises where JetStream or the consumer is not in order.
+    """
     health = {"jetstream": checks.jetstream(bus), reaction.durable: checks.consumer(bus, reaction)}
     try:
         for check in health.values():
@@ -67,7 +77,7 @@ async def reacting_service(
         raise
     reacts = asyncio.Event()
     broker = reactions_broker(bus.options)
-    react(broker, reaction, handler, options=bus.options, service=name, tracing=Tracing(name))
+    react(broker, reaction, handler, options=bus.options, service=name, tracing=Tracing(name), workers=workers)
     app = create_app(service=name, title=title, checks={**health, "reacts": _whether(reacts)}, registry=registry)
     return ReactingService(name, app, bus, broker, reacts)
 

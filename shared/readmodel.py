@@ -1,10 +1,11 @@
 """The read model of jobs: every job folded, in memory while it lives and in a SQLite file for lists and restarts.
 
 `JobReadModel.run` follows JOBS from the sequence that the file has reached, folds each event and writes the job back.
-The file is no truth: it is written without waiting for the disk, and one that is damaged, or that belongs to another
-stream (the stream's creation time is stored in it), is deleted and built again from the events. An event and how far
-the file is are written together or not at all; while the disk is full the same event is tried again, and only then the
-memory and the listeners learn of it.
+The file is no truth: it is written without waiting for the disk. One that is damaged, that belongs to another stream
+(the stream's creation time is stored in it), or that was written before the machine was started (a loss of power may
+have cut it anywhere), is deleted and built again from the events. An event and how far the file is are written together
+or not at all; while the disk is full the same event is tried again, and only then the memory and the listeners learn of
+it.
 
 Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
 event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.
@@ -154,7 +155,9 @@ class JobReadModel:
             self._db = _connect(self._path)
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
             self.sequence = int(stored["sequence"])
-            usable = stored["stream"] == identity and self.sequence <= last
+            whole = self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
+            same = (stored["stream"], stored["boot"]) == (identity, _boot_id())
+            usable = whole and same and self.sequence <= last
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
         except (sqlite3.Error, KeyError, ValueError) as error:
@@ -172,7 +175,8 @@ class JobReadModel:
         self._db = _connect(self._path)
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-        self._db.execute("INSERT INTO meta VALUES ('stream', ?), ('sequence', '0')", (identity,))
+        known = "INSERT INTO meta VALUES ('stream', ?), ('boot', ?), ('sequence', '0')"
+        self._db.execute(known, (identity, _boot_id()))
         self.sequence = 0
         self._live = {}
 
@@ -241,6 +245,14 @@ class JobReadModel:
 def position(job: Job) -> tuple[str, str]:
     """Where a job stands in a list ordered by submission."""
     return job.submitted_at.isoformat(timespec="microseconds"), job.id
+
+
+def _boot_id() -> str:
+    """Which boot of the machine this is; empty where it does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -1,9 +1,9 @@
 """The one-machine platform as one process: five services in one event loop, nats-server and the node agent as children.
 
-Order of the start: hold the home's lock, bind the HTTP port, start nats-server, make streams and consumers, wire the
-services, serve, start the agent, announce. Order of the end: streams and requests, services, agent, nats-server. A
-process killed with -9 takes its children with it (they ask the kernel for that) and leaves the replicas running; the
-next launcher finds the lock free and takes them up again.
+Order of the start: hold the home's lock, bind the HTTP port, mend the store, start nats-server, make streams and
+consumers, wire the services, serve, start the agent, announce. Order of the end: streams and requests, services, agent,
+nats-server. A process killed with -9 takes its children with it (they ask the kernel for that) and leaves the replicas
+running; the next launcher finds the lock free and takes them up again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from nats.js.errors import APIError
 from pydantic import SecretStr
 
 from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
-from deploy.local.home import Home, RunningPlatform, Secrets, write_private
+from deploy.local.home import Home, HomeError, RunningPlatform, Secrets, write_private
 from deploy.local.nats_conf import nats_config
+from deploy.local.nats_store import mend_store
 from deploy.local.readiness import await_ready
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
 from services.diagnoser.settings import DiagnoserSettings
@@ -44,7 +46,7 @@ from shared.service import Service, run_services
 from shared.settings import read_settings, variable
 from shared.tasks import end
 
-_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH")
+_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "TRAINMASTER_PROBE_FAULTS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class _Platform:
         self._home.nats_config.write_text(
             nats_config(self._nats_port, self._home.root / "nats", self._secrets.nats_passwords)
         )
+        await asyncio.to_thread(mend_store, self._home.root / "nats")
         write_private(self._home.billing_access, self._billing_access())
         try:
             await self._nats.start()
@@ -107,8 +110,13 @@ class _Platform:
 
     async def _provision(self) -> None:
         bus = await Bus.connect(self._bus_options("platform"))
-        await provision(bus.js)
-        await bus.close()
+        try:
+            await provision(bus.js)
+        except APIError as error:
+            log = self._home.root / "nats.log"
+            raise HomeError(f"nats-server cannot set up its streams: {error.description}; {log} says why") from error
+        finally:
+            await bus.close()
 
     async def _serve(self, services: Sequence[Service]) -> None:
         await self._agent.start()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from shared.agent_wire import PROBE_SUBJECTS
 from shared.bus.streams import (
     BILLING,
     CATALOG_BUCKET,
@@ -40,10 +41,11 @@ _CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partit
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a NATS user may publish and subscribe to, beside its own inbox."""
+    """What a NATS user may publish and subscribe to, beside its own inbox; `answers`: it may reply to a request."""
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...] = ()
+    answers: bool = False
 
 
 def _reads(stream: str) -> tuple[str, ...]:
@@ -151,7 +153,15 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             "tm.dlq.watchdog.>",
         )
     ),
-    "diagnoser": Rights((*_EVERYBODY, *_authored("diagnoser"), *_reaction(DIAGNOSER_REQUESTS), "tm.dlq.diagnoser.>")),
+    "diagnoser": Rights(
+        (
+            *_EVERYBODY,
+            *_authored("diagnoser"),
+            *_reaction(DIAGNOSER_REQUESTS),
+            "tm.dlq.diagnoser.>",
+            PROBE_SUBJECTS,
+        )
+    ),
     "logs": Rights(
         (
             *_EVERYBODY,
@@ -164,7 +174,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "agent": Rights(("tm.log.>",), ("tm.kept.>",)),
+    "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS), answers=True),
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
     "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }
@@ -199,8 +209,10 @@ def _jetstream(store: Path) -> str:
 
 
 def _user(user: str, password: str, rights: Rights) -> str:
-    permissions = {
+    permissions: dict[str, object] = {
         "publish": {"allow": list(rights.publish)},
         "subscribe": {"allow": [f"_INBOX_{user}.>", *rights.subscribe]},
     }
+    if rights.answers:
+        permissions["allow_responses"] = True
     return f"    {json.dumps({'user': user, 'password': password, 'permissions': permissions})}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
@@ -14,7 +15,9 @@ from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane
 from services.agent.link import Link
 from services.agent.memory import Memory
+from services.agent.prober import Prober, measure_machine, read_faults
 from services.agent.settings import Settings
+from shared.agent_wire import probe_subject
 
 _CANCEL_AGAIN_S: Final = 0.25
 
@@ -28,7 +31,8 @@ class Agent:
         self._gangs = Gangs(settings.gangs, Memory(settings.state))
         self._inotify = Inotify()
         arrivals = Arrivals(self._gangs, times.monotonic_s)
-        self._link = Link(settings, arrivals)
+        prober = Prober(partial(measure_machine, settings.home), read_faults(settings.probe_faults))
+        self._link = Link(settings, arrivals, {probe_subject(settings.machine): prober.answer})
         self._log_lane = LogLane(self._gangs, Courier(self._link, times, at_once), arrivals, self._inotify)
         self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
 

@@ -1,14 +1,17 @@
 """The agent's connection to NATS: chunks go out, JetStream's answers and the announcements of `logs` come in.
 
 The agent speaks to NATS directly instead of through `shared.bus`, because it has to be small: it publishes on
-`tm.log.>` and listens on `tm.kept.>` and its own inbox, so its NATS user may do nothing else. Where a chunk's answer
+`tm.log.>`, listens on `tm.kept.>` and its own inbox, and answers what it is asked on `tm.agent.<machine>.<verb>`, so
+its NATS user may do nothing else. Where a chunk's answer
 belongs is written in the reply subject itself, `<inbox>.<job>.<attempt>.<role>.<index>.<file>.<generation>.<offset>`,
 so nothing is kept for answers that never come. Good answers are not needed: what counts is what `logs` announces.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -17,7 +20,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from services.agent.settings import Settings
-from shared.errors import UnavailableError
+from shared.errors import TrainmasterError, UnavailableError
 from shared.logs_wire import (
     KEPT_SUBJECTS,
     Chunk,
@@ -46,6 +49,10 @@ class Refusal:
     reason: str
 
 
+# Gives the answer to a request's body.
+Answerer = Callable[[bytes], Awaitable[bytes]]
+
+
 class Listener(Protocol):
     """Whoever wants to know what comes in."""
 
@@ -63,11 +70,13 @@ class Listener(Protocol):
 
 
 class Link:
-    """One connection that comes back by itself."""
+    """One connection that comes back by itself; `verbs` are the subjects that it answers on."""
 
-    def __init__(self, settings: Settings, listener: Listener) -> None:
+    def __init__(self, settings: Settings, listener: Listener, verbs: Mapping[str, Answerer] | None = None) -> None:
         self._settings = settings
         self._listener = listener
+        self._verbs = dict(verbs or {})
+        self._answering: set[asyncio.Task[None]] = set()
         self._client = Client()
         self._inbox = f"_INBOX_{settings.nats_user}.chunk"
         self._last_error = ""
@@ -97,6 +106,8 @@ class Link:
             )
             await self._client.subscribe(KEPT_SUBJECTS, cb=self._on_kept)
             await self._client.subscribe(f"{self._inbox}.>", cb=self._on_answer)
+            for subject in self._verbs:
+                await self._client.subscribe(subject, cb=self._on_request)
         except (NatsError, OSError) as error:
             raise UnavailableError(f"no NATS at {settings.nats_url}: {error}") from error
         self._listener.on_connection(connected=True)
@@ -111,7 +122,9 @@ class Link:
             raise UnavailableError(f"the chunk could not be sent: {error}") from error
 
     async def close(self) -> None:
-        """Send what is pending and disconnect."""
+        """Send what is pending and disconnect; whoever waits for an answer has to ask again."""
+        for task in self._answering:
+            task.cancel()
         if self._client.is_connected:
             await self._client.drain()
         else:
@@ -128,6 +141,18 @@ class Link:
         if no_stream or b'"error"' in message.data:
             reason = "no stream takes log chunks" if no_stream else message.data.decode(errors="replace")
             self._listener.on_refused(_refusal_of(message.subject, reason))
+
+    async def _on_request(self, message: Msg) -> None:
+        """Answer in a task of its own, so that the next request need not wait."""
+        task = asyncio.create_task(self._answer(message))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, message: Msg) -> None:
+        try:
+            await message.respond(await self._verbs[message.subject](message.data))
+        except (TrainmasterError, NatsError, OSError) as error:
+            _log.warning("%s was not answered: %s", message.subject, error)
 
     async def _on_error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__

@@ -5,7 +5,8 @@
 | `TRAINMASTER_HOME` | directory of the platform; `gangs/` in it is read, `agent/` is the agent's own |
 | `TRAINMASTER_NATS_URL` | address of NATS |
 | `TRAINMASTER_NATS_USER`, `TRAINMASTER_NATS_PASSWORD` | the agent's NATS user; its inbox is `_INBOX_<user>` |
-| `TRAINMASTER_MACHINE` | name of this machine, only for the log |
+| `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
+| `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Settings:
     nats_user: str = "agent"
     nats_password: str = field(default="", repr=False)
     machine: str = "local"
+    probe_faults: str = ""
 
     @property
     def gangs(self) -> Path:
@@ -43,6 +45,7 @@ class Settings:
             "nats_user": environment.get("TRAINMASTER_NATS_USER"),
             "nats_password": environment.get("TRAINMASTER_NATS_PASSWORD"),
             "machine": environment.get("TRAINMASTER_MACHINE"),
+            "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
         return cls(home=Path(home), **{name: value for name, value in given.items() if value is not None})

@@ -1,5 +1,7 @@
 """The diagnoser checks placed nodes before user code runs.
 
-Diagnosis comes with a later issue; until then a job that asks for it is refused at submission. The service is here with
-settings, health and its consumer, and a request that comes nevertheless is kept as a dead letter, never passed over.
+`domain.verdict` is the pure judgement: a node's figures, each by itself, against the floors of the settings.
+`adapters.agents` asks the node agents for the figures, `handlers` reacts to a request and tells what was found,
+`bootstrap` wires, `settings` says which environment variables it reads. The service keeps nothing: a request that was
+not answered when it died is delivered again.
 """

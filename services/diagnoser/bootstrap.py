@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from services.diagnoser.handlers import on_diagnosis_requested
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from services.diagnoser.adapters.agents import Agents
+from services.diagnoser.handlers import Diagnoses
 from services.diagnoser.settings import DiagnoserSettings
 from shared.bus import Bus
 from shared.bus.streams import DIAGNOSER_REQUESTS
+from shared.clock import Clock, SystemClock
 from shared.reacting import ReactingService, reacting_service
 
+# A diagnosis is mostly waiting for an agent; others must not wait for it.
+AT_ONCE: Final = 32
 
-async def bootstrap(settings: DiagnoserSettings) -> ReactingService:
+
+async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> ReactingService:
     """The diagnoser, ready to run; raises UnavailableError where NATS or the consumer is not there."""
+    clock = clock or SystemClock()
+    bus = await Bus.connect(settings.bus_options())
+    registry = CollectorRegistry()
+    agents = Agents(bus, clock, settings.probe_deadline_s)
     return await reacting_service(
         name="diagnoser",
         title="Trainmaster diagnoser",
-        bus=await Bus.connect(settings.bus_options()),
+        bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=on_diagnosis_requested,
+        handler=Diagnoses(bus, agents, clock, settings.floors, registry).on_requested,
+        registry=registry,
+        workers=AT_ONCE,
     )

@@ -1,11 +1,39 @@
-"""Settings of the diagnoser; each field is the environment variable `TRAINMASTER_<FIELD>`."""
+"""Settings of the diagnoser; each field is the environment variable `TRAINMASTER_<FIELD>`.
+
+The floors are low: they find nodes that are broken, not nodes that are busy.
+"""
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from services.diagnoser.domain.verdict import Floors
 from shared.settings import ServiceSettings
+from shared.units import MIB
+
+_FLOORS = Floors()
 
 
 class DiagnoserSettings(ServiceSettings):
-    """What every service needs, and nothing more so far."""
+    """How long nodes may take to answer, and what they must have at least."""
 
     nats_user: str = "diagnoser"
+    probe_deadline_s: float = Field(30.0, gt=0, le=50, description="time within which each node is to be measured")
+    floor_disk_free_mib: int = Field(_FLOORS.disk_free_bytes // MIB, ge=0, description="free room on the disk")
+    floor_shm_free_mib: int = Field(_FLOORS.shm_free_bytes // MIB, ge=0, description="free room in /dev/shm")
+    floor_memory_free_mib: int = Field(_FLOORS.memory_free_bytes // MIB, ge=0, description="free memory")
+    floor_open_files: int = Field(_FLOORS.open_files, ge=0, description="files that a process may open")
+    limit_gemm_ms: float = Field(_FLOORS.gemm_ms, gt=0, description="time of the matrix multiplication")
+    limit_clock_skew_s: float = Field(_FLOORS.clock_skew_s, ge=0, description="how far a clock may be off")
+
+    @property
+    def floors(self) -> Floors:
+        """What a node must have at least, or at most."""
+        return Floors(
+            disk_free_bytes=self.floor_disk_free_mib * MIB,
+            shm_free_bytes=self.floor_shm_free_mib * MIB,
+            memory_free_bytes=self.floor_memory_free_mib * MIB,
+            open_files=self.floor_open_files,
+            gemm_ms=self.limit_gemm_ms,
+            clock_skew_s=self.limit_clock_skew_s,
+        )

@@ -265,7 +265,10 @@ def _local(settings: SchedulerSettings) -> LocalSettings:
     """Start commands find the programs of the environment that the platform runs in, and those of its own PATH."""
     paths = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return LocalSettings(
-        home=settings.home, nodes=settings.nodes, path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths)))
+        home=settings.home,
+        nodes=settings.nodes,
+        machine=settings.machine,
+        path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths))),
     )
 
 

@@ -81,6 +81,13 @@ class Bus:
         info = await self.js.stream_info(stream)
         return str(info.created), info.state.last_seq
 
+    async def ask(self, subject: str, body: bytes, *, within_s: float) -> bytes:
+        """The answer to a request outside of JetStream; raises BusUnavailableError where none comes in time."""
+        try:
+            return (await self.client.request(subject, body, timeout=within_s)).data
+        except (NatsError, OSError, TimeoutError) as error:
+            raise BusUnavailableError(f"nobody answered on {subject}: {type(error).__name__}") from error
+
     async def check(self) -> None:
         """Raise BusUnavailableError where JetStream does not answer."""
         try:

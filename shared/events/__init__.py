@@ -24,6 +24,7 @@ from shared.events.envelope import (
 from shared.events.facts import (
     EndReason,
     Fact,
+    NodeFinding,
     OutOfMemory,
     ReplicaChange,
     ReplicaExit,
@@ -92,6 +93,7 @@ __all__ = [
     "LeaderElected",
     "NameClaimed",
     "NameReleased",
+    "NodeFinding",
     "NodeReported",
     "OutOfMemory",
     "Payload",

@@ -149,6 +149,14 @@ class ReplicaRef(Fact):
     index: int
 
 
+class NodeFinding(Fact):
+    """What a diagnosis found on one node: figures as they were measured, and what is wrong in words."""
+
+    node: str
+    problems: tuple[Sentence, ...] = ()
+    figures: dict[str, float] = {}
+
+
 class UsagePhase(StrEnum):
     """What replicas that hold capacity were doing; only running ones are billed."""
 

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from shared.events.facts import (
     EndReason,
     Fact,
+    NodeFinding,
     ReplicaChange,
     ReplicaExit,
     ReplicaRef,
@@ -215,7 +216,10 @@ class CodeResolved(Payload):
 
 
 class DiagnosisRequested(Payload):
-    """The placed nodes are to be checked before user code runs."""
+    """The placed nodes are to be checked before user code runs.
+
+    `machines` has the machine whose agent answers for a node; a node that is missing is a machine of its own.
+    """
 
     TYPE = "trainmaster.diagnosis.requested.v1"
     SUFFIX = "diagnosis.requested"
@@ -223,6 +227,7 @@ class DiagnosisRequested(Payload):
     AUTHOR = "scheduler"
 
     nodes: tuple[str, ...]
+    machines: dict[str, str] = Field(default_factory=dict)
 
 
 class DiagnosisFinished(Payload):
@@ -236,6 +241,7 @@ class DiagnosisFinished(Payload):
     passed: bool
     bad_nodes: tuple[str, ...] = ()
     message: Sentence = ""
+    findings: tuple[NodeFinding, ...] = ()
 
 
 class IncidentRaised(Payload):

@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from services.scheduler.domain.progress import Refusal
-from services.scheduler.domain.reconcile import Append, Report, SaveData, Situation, StartGang, StopGang, next_step
+from services.scheduler.domain.reconcile import (
+    Append,
+    Report,
+    RequestDiagnosis,
+    SaveData,
+    Situation,
+    StartGang,
+    StopGang,
+    next_step,
+)
 from services.scheduler.domain.terms import Terms
 from shared import events as ev
 from shared.events import Event, ReplicaExit
@@ -60,12 +69,12 @@ class Life:
         self.job = fold(self.job, recorded)
         self.record.append(recorded)
 
-    def place(self) -> Life:
+    def place(self, *, diagnosing: bool = False) -> Life:
         roles = tuple(
             ev.RolePlacement(role=name, pool="p-public", nodes=("n-1",), node_of=(0,) * count)
             for name, count in self.roles
         )
-        self.tell(ev.Placed(cluster="main", roles=roles))
+        self.tell(ev.Placed(cluster="main", roles=roles, diagnosing=diagnosing))
         return self
 
     def restart(self) -> None:
@@ -153,6 +162,8 @@ class Life:
             case Report(changes):
                 self.reported_at = self.now
                 self.tell(ev.ReplicasChanged(changes=changes))
+            case RequestDiagnosis(nodes):
+                self.tell(ev.DiagnosisRequested(nodes=nodes))
             case StartGang():
                 self._start()
             case SaveData():

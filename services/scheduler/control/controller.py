@@ -32,6 +32,7 @@ from services.scheduler.domain.reconcile import (
     Append,
     Fact,
     Report,
+    RequestDiagnosis,
     SaveData,
     Situation,
     StartGang,
@@ -43,6 +44,7 @@ from services.scheduler.ports import Engine
 from shared.bus import Bus, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.bus import JOB_SUBJECTS
 from shared.clock import Clock
+from shared.events import DiagnosisRequested
 from shared.ids import gang_id
 from shared.jobs import Job, JobState, Recorded
 from shared.readmodel import JobReadModel
@@ -50,6 +52,9 @@ from shared.tasks import end
 
 TROUBLE_PAUSE_S: Final = 5.0
 ORPHAN_GRACE_S: Final = 10.0
+
+# Actions that put something on record.
+Write = Append | Report | RequestDiagnosis
 
 
 class Starter(Protocol):
@@ -216,7 +221,7 @@ class Controller:
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)
         self._call_engine(job, gang, step.actions)
-        writes = [action for action in step.actions if isinstance(action, Append | Report)]
+        writes = [action for action in step.actions if isinstance(action, Write)]
         if writes:
             self._write(job, self._record(job, gang, writes, now))
 
@@ -289,19 +294,24 @@ class Controller:
             last = await self._bus.history.last_state(job.id)
             return last.sequence if last else 0
 
-    async def _record(self, job: Job, gang: str, actions: list[Append | Report], now: datetime) -> int:
+    async def _record(self, job: Job, gang: str, actions: list[Write], now: datetime) -> int:
         sequence = 0
         for action in actions:
             match action:
                 case Report(changes):
                     self._reported_at[gang] = now
                     sequence = await self._insist(lambda: self._journal.report(job, changes, now))
+                case RequestDiagnosis(nodes):
+                    request = DiagnosisRequested(nodes=nodes, machines=self._world.machines(nodes))
+                    sequence = await self._insist(partial(self._journal.request_diagnosis, job, request, now))
                 case Append(facts):
                     sequence = await self._append(job, facts)
         return sequence
 
     async def _record_placement(self, job: Job, start: Start, now: datetime) -> int:
-        placed = placed_event(job.submitted.resolved, start.seats)
+        terms = self._world.terms(job)
+        diagnosing = terms is not None and terms.diagnosing
+        placed = placed_event(job.submitted.resolved, start.seats, diagnosing=diagnosing)
         sequence = await self._append(job, (Fact(placed, now, start.gang.attempt),))
         self._metrics.placed.inc()
         return sequence

@@ -12,7 +12,7 @@ from typing import Final
 
 from services.scheduler.domain.reconcile import Fact
 from shared.bus import Bus, Fence, Transition
-from shared.events import Event, Payload, ReplicaChange, ReplicasChanged
+from shared.events import DiagnosisRequested, Event, Payload, ReplicaChange, ReplicasChanged
 from shared.ids import digest
 from shared.jobs import Job
 
@@ -44,6 +44,10 @@ class Journal:
         for first in range(0, len(changes), CHANGES_MAX):
             sequence = await self._report(job, changes[first : first + CHANGES_MAX], now)
         return sequence
+
+    async def request_diagnosis(self, job: Job, request: DiagnosisRequested, now: datetime) -> int:
+        """Ask for a look at the nodes; gives the event's sequence. Raises BusUnavailableError."""
+        return await self._bus.observe(_event(job, request, now, job.attempt.number))
 
     async def _report(self, job: Job, changes: tuple[ReplicaChange, ...], now: datetime) -> int:
         names = [f"{change.role}-{change.index}-{change.state}" for change in changes]

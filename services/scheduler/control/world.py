@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
-from services.scheduler.domain.nodes import Node
+from services.scheduler.domain.nodes import MACHINE_LABEL, Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
 from services.scheduler.domain.planner import Snapshot
 from services.scheduler.domain.quotas import Quota, Use, use_of_seats
@@ -109,6 +109,11 @@ class World:
             if project in self._quotas:
                 used[project] = used.get(project, Use()) + use_of_seats(self._ledger.held.get(gang, ()))
         return used
+
+    def machines(self, nodes: Iterable[str]) -> dict[str, str]:
+        """The machines that these nodes are on, where the engine tells."""
+        known = [self._ledger.rooms[node].node for node in nodes if node in self._ledger.rooms]
+        return {node.id: node.labels[MACHINE_LABEL] for node in known if MACHINE_LABEL in node.labels}
 
     def _take(self, job: Job) -> None:
         terms = None if job.ended else self.terms(job)

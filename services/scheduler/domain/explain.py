@@ -92,7 +92,16 @@ def explain(
     verdict = Verdict.NEVER if never else Verdict.WAITS
     lead = "does not fit even with nothing else running" if never else "waits for capacity"
     suggestions = tuple(_suggestions(gang, rooms, pools, alternatives or {}))
-    return Explanation(verdict, f"{lead}: {blockers[0].detail}", blockers, suggestions)
+    summary = f"{lead}: {blockers[0].detail}{_left_out(gang, rooms)}"
+    return Explanation(verdict, summary, blockers, suggestions)
+
+
+def _left_out(gang: Gang, rooms: Rooms) -> str:
+    """Which of these nodes the gang does not get because they failed its diagnosis."""
+    names = sorted(room.node.name for room in rooms.values() if room.node.is_named(gang.failed_diagnosis))
+    if not names:
+        return ""
+    return f"; {', '.join(names)} failed this job's diagnosis and {'is' if len(names) == 1 else 'are'} left out"
 
 
 def _role_blockers(role: RoleAsk, rooms: Rooms, pools: Mapping[str, Pool]) -> Iterator[Blocker]:

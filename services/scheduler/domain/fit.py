@@ -33,11 +33,11 @@ def fit(gang: Gang, rooms: Rooms, pools: Mapping[str, Pool]) -> tuple[Seat, ...]
 
 
 def eligible(gang: Gang, rooms: Rooms) -> dict[str, Room]:
-    """Rooms of nodes that may get new gangs and that this gang does not exclude."""
+    """Rooms of nodes that may get new gangs and that this gang does not avoid."""
     return {
         node_id: room
         for node_id, room in rooms.items()
-        if room.node.state is NodeState.READY and not room.node.is_named(gang.excluded)
+        if room.node.state is NodeState.READY and not room.node.is_named(gang.avoided)
     }
 
 

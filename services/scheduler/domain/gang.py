@@ -58,7 +58,10 @@ class RoleAsk:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """One attempt that waits for a place; `sequence` is the stream sequence of the job's submission."""
+    """One attempt that waits for a place; `sequence` is the stream sequence of the job's submission.
+
+    `excluded` are the nodes that its user does not want, `failed_diagnosis` those that were found bad for this job.
+    """
 
     job: str
     attempt: int
@@ -67,11 +70,17 @@ class Gang:
     roles: tuple[RoleAsk, ...]
     excluded: frozenset[str] = frozenset()
     project: str = ""
+    failed_diagnosis: frozenset[str] = frozenset()
+
+    @property
+    def avoided(self) -> frozenset[str]:
+        """All nodes that it must not get."""
+        return self.excluded | self.failed_diagnosis
 
     @property
     def shape(self) -> tuple[object, ...]:
         """Gangs of equal shape fit in the same places."""
-        return self.roles, self.excluded
+        return self.roles, self.avoided
 
 
 def in_queue_order(gangs: Iterable[Gang]) -> tuple[Gang, ...]:

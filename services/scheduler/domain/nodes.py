@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
+
+# Label with the name of the machine that a node is, or is a share of; its agent answers for the node.
+MACHINE_LABEL: Final = "machine"
 
 
 class NodeState(StrEnum):

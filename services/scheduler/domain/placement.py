@@ -10,13 +10,13 @@ from shared.events import Placed, Resolved, RolePlacement
 from shared.jobs import Attempt, Job
 
 
-def placed_event(resolved: Resolved, seats: Iterable[Seat]) -> Placed:
-    """The event that puts these seats on record; the roles keep their order."""
+def placed_event(resolved: Resolved, seats: Iterable[Seat], *, diagnosing: bool = False) -> Placed:
+    """The event that puts these seats on record, for a diagnosis or for the start; the roles keep their order."""
     of_role: dict[str, list[Seat]] = {role.name: [] for role in resolved.roles}
     for seat in seats:
         of_role[seat.role].append(seat)
     roles = tuple(_role_placement(role.name, role.pool, of_role[role.name]) for role in resolved.roles)
-    return Placed(cluster=resolved.cluster, roles=roles)
+    return Placed(cluster=resolved.cluster, roles=roles, diagnosing=diagnosing)
 
 
 def _role_placement(role: str, pool: str, seats: list[Seat]) -> RolePlacement:
@@ -39,6 +39,12 @@ def seats_of(attempt: Attempt, terms: Terms) -> tuple[Seat, ...]:
         for role in attempt.placement.roles
         for index in range(len(role.node_of))
     )
+
+
+def nodes_of(attempt: Attempt) -> tuple[str, ...]:
+    """The nodes that the attempt is placed on, each once."""
+    roles = attempt.placement.roles if attempt.placement else ()
+    return tuple(dict.fromkeys(node for role in roles for node in role.nodes))
 
 
 def holds_capacity(job: Job) -> bool:

@@ -126,6 +126,7 @@ def endings(
         *_completion(terms, replicas.values()),
         *([Ending(EndReason.FAILED, refusal.at, refusal.at, refusal.message)] if refusal else []),
         *_stop_request(job),
+        *_failed_diagnosis(job.attempt),
         *(deadline for deadline in _deadlines(job.attempt, terms, replicas) if deadline.at <= now),
         *_failures(replicas.values()),
     ]
@@ -160,7 +161,25 @@ def _stop_request(job: Job) -> Iterator[Ending]:
         yield Ending(EndReason.STOPPED, at, at, job.stop.reason or "a stop was requested")
 
 
+def _failed_diagnosis(attempt: Attempt) -> Iterator[Ending]:
+    found, at = attempt.diagnosis, attempt.diagnosed_at
+    if found is not None and at is not None and not found.passed and attempt.admitted_at is None:
+        message = found.message or "the diagnosis of the nodes failed"
+        yield Ending(EndReason.DIAGNOSIS, at, at, message)
+
+
+def is_diagnosing(attempt: Attempt) -> bool:
+    """Whether the attempt is placed and its nodes are still to be found well."""
+    return attempt.placement is not None and attempt.placement.diagnosing and attempt.admitted_at is None
+
+
 def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas) -> Iterator[Ending]:
+    if is_diagnosing(attempt):
+        if attempt.diagnosis is None and attempt.placed_at is not None:
+            at = terms.diagnosis_deadline(attempt.placed_at)
+            limit = format_duration((at - attempt.placed_at).total_seconds())
+            yield Ending(EndReason.DIAGNOSIS, at, at, f"the diagnosis of the nodes gave no result within {limit}")
+        return
     begun = attempt.admitted_at or attempt.placed_at
     running_since = started_at(replicas)
     if running_since is None and begun is not None:

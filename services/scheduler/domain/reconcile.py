@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from services.scheduler.domain import progress
-from services.scheduler.domain.placement import holds_capacity
+from services.scheduler.domain.placement import holds_capacity, nodes_of
 from services.scheduler.domain.progress import Ending, Refusal, Replicas
 from services.scheduler.domain.terms import Terms
 from shared import events as ev
@@ -49,6 +49,13 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDiagnosis:
+    """Have the diagnoser look at the nodes of the present attempt."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartGang:
     """Have the engine start the present attempt."""
 
@@ -65,7 +72,7 @@ class SaveData:
     """Have what the present attempt wrote brought to where it belongs."""
 
 
-Action = Append | Report | StartGang | StopGang | SaveData
+Action = Append | Report | RequestDiagnosis | StartGang | StopGang | SaveData
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ def next_step(situation: Situation, now: datetime) -> Step:
     """What to do about a job that is not waiting for a place."""
     job = situation.job
     match job.state:
-        case JobState.STARTING | JobState.RUNNING | JobState.STOPPING if holds_capacity(job):
+        case JobState.DIAGNOSING | JobState.STARTING | JobState.RUNNING | JobState.STOPPING if holds_capacity(job):
             return _attend(situation, now)
         case JobState.STOPPING:
             return _append(job, now, ev.Stopped(message=job.stop.reason if job.stop else ""))
@@ -140,6 +147,7 @@ def _attend(situation: Situation, now: datetime) -> Step:
     endings = _endings(situation, replicas, now)
     actions = (
         *_report(situation, replicas, now),
+        *_diagnosis_request(situation.job, endings),
         *_engine_calls(situation, replicas, endings, now),
         *_transitions(situation, replicas, endings, now),
     )
@@ -172,6 +180,11 @@ def _report_due(situation: Situation, replicas: Replicas, now: datetime) -> date
     return situation.reported_at + timedelta(seconds=REPORT_INTERVAL_S)
 
 
+def _diagnosis_request(job: Job, endings: tuple[Ending, ...]) -> Iterator[RequestDiagnosis]:
+    if job.state is JobState.DIAGNOSING and job.attempt.diagnosis_requested_at is None and not endings:
+        yield RequestDiagnosis(nodes_of(job.attempt))
+
+
 def _engine_calls(
     situation: Situation, replicas: Replicas, endings: tuple[Ending, ...], now: datetime
 ) -> Iterator[StartGang | StopGang | SaveData]:
@@ -198,6 +211,9 @@ def _transitions(
     number = job.attempt.number
     facts = []
     running_since = progress.started_at(replicas)
+    passed = job.attempt.diagnosis is not None and job.attempt.diagnosis.passed
+    if job.state is JobState.DIAGNOSING and passed and not endings:
+        facts.append(Fact(ev.Admitted(), now, number))
     if job.state is JobState.STARTING and running_since is not None:
         facts.append(Fact(ev.Started(), running_since, number))
     if endings and progress.all_ended(replicas) and not situation.unsaved:

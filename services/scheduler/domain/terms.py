@@ -9,10 +9,11 @@ from typing import Final, Self
 from services.scheduler.domain.gang import Gang, RoleAsk
 from services.scheduler.domain.nodes import Request
 from shared.events import ResolvedRole
-from shared.jobs import Job
+from shared.jobs import Attempt, Job
 from shared.jobspec.models import TrainingSpec
 
 LAST_WORDS_S: Final = 10.0
+DIAGNOSIS_S: Final = 600.0
 EVIDENCE_S: Final = 10.0
 _ROLE_RULE: Final = "role:"
 
@@ -27,6 +28,7 @@ class Terms:
     start_timeout_s: float
     max_run_time_s: float | None
     grace_s: float
+    diagnosing: bool = False
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -41,6 +43,7 @@ class Terms:
             start_timeout_s=spec.start_timeout_s,
             max_run_time_s=spec.max_run_time_s,
             grace_s=spec.termination_grace_s,
+            diagnosing=spec.diagnosis is not None and spec.diagnosis.enabled,
         )
 
     def gang(self, job: Job) -> Gang:
@@ -53,11 +56,16 @@ class Terms:
             roles=self.roles,
             excluded=self.excluded_nodes,
             project=job.project,
+            failed_diagnosis=frozenset(node for attempt in job.attempts for node in _found_bad(attempt)),
         )
 
     def start_deadline(self, placed_at: datetime) -> datetime:
         """When a placed gang that is not wholly running has taken too long."""
         return placed_at + timedelta(seconds=self.start_timeout_s)
+
+    def diagnosis_deadline(self, placed_at: datetime) -> datetime:
+        """When a diagnosis of which nothing is heard has taken too long."""
+        return placed_at + timedelta(seconds=min(self.start_timeout_s, DIAGNOSIS_S))
 
     def run_deadline(self, started_at: datetime) -> datetime | None:
         """When a running attempt has had its time; None where it has no limit."""
@@ -72,6 +80,10 @@ def last_words_deadline(failed_at: datetime) -> datetime:
 def hang_deadline(noticed_at: datetime) -> datetime:
     """When a hung attempt is ended, after there was time to take evidence, and to end or fail by itself."""
     return noticed_at + timedelta(seconds=EVIDENCE_S)
+
+
+def _found_bad(attempt: Attempt) -> tuple[str, ...]:
+    return attempt.diagnosis.bad_nodes if attempt.diagnosis else ()
 
 
 def _ask(role: ResolvedRole, replicas: int) -> RoleAsk:

@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
-from shared.jobspec.rules import hangs, later, lists, names, paths, retries, roles, sources, variables
+from shared.jobspec.rules import diagnoses, hangs, later, lists, names, paths, retries, roles, sources, variables
 
 Rule = Callable[[Draft], Iterator[Violation]]
 
@@ -38,6 +38,7 @@ RULES: Final[tuple[Rule, ...]] = (
     retries.messages_can_match,
     hangs.silence_is_long_enough,
     hangs.a_retry_on_hang_can_happen,
+    diagnoses.a_retry_on_diagnosis_failure_can_happen,
     later.is_not_used_yet,
     lists.excluded_nodes_stand_once,
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,18 @@ async def test_a_file_of_another_stream_is_rebuilt(bus: Bus, tmp_path: Path) -> 
     await bus.js.add_stream(config)
     async with running(path, bus) as model:
         assert model.find("u-ada", "old") is None
+
+
+async def test_a_file_from_before_the_machine_was_started_is_rebuilt(bus: Bus, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.sqlite"
+    async with running(file, bus) as model:
+        job, sequence = await submit(bus, "one")
+        await model.reached(sequence)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE meta SET value = 'another boot' WHERE key = 'boot'")
+        database.execute("DELETE FROM jobs")  # what a loss of power took, without a trace
+    async with running(file, bus) as model:
+        assert model.get(job) is not None
 
 
 async def test_lists_are_filtered_by_label_state_project_and_paged_newest_first(bus: Bus, tmp_path: Path) -> None:

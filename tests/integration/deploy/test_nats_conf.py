@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nats.aio.msg import Msg
 
 from deploy.local.home import NATS_USERS
 from deploy.local.nats_conf import nats_config
 from shared import events as ev
+from shared.agent_wire import probe_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
 from shared.bus.provision import provision
 from shared.bus.streams import (
@@ -150,6 +152,26 @@ async def test_the_agent_hears_what_is_kept_and_nothing_of_the_jobs(buses: dict[
     await buses["logs"].client.publish("tm.kept.tj-a.1.worker.0", b"{}")
     assert (await heard.next_msg(timeout=5)).data == b"{}"
     await hears_nothing(buses, "agent", "tm.job.tj-a.state.submitted")
+
+
+async def test_the_diagnoser_asks_the_agent_and_gets_its_answer(buses: dict[str, Bus]) -> None:
+    async def answer(message: Msg) -> None:
+        await message.respond(b"well: " + message.data)
+
+    await buses["agent"].client.subscribe(probe_subject("host-1"), cb=answer)
+    await buses["agent"].client.flush()
+    assert await buses["diagnoser"].ask(probe_subject("host-1"), b"you?", within_s=5) == b"well: you?"
+
+
+async def test_nobody_else_asks_the_agent_and_it_says_nothing_unasked(buses: dict[str, Bus]) -> None:
+    for user in ("submitter", "scheduler", "watchdog", "logs", "agent"):
+        with pytest.raises(BusUnavailableError):
+            await buses[user].ask(probe_subject("host-2"), b"", within_s=0.1)
+    heard = await buses["diagnoser"].client.subscribe("_INBOX_diagnoser.unasked")
+    await buses["diagnoser"].client.flush()
+    await buses["agent"].client.publish("_INBOX_diagnoser.unasked", b"")
+    with pytest.raises(TimeoutError):
+        await heard.next_msg(timeout=0.2)
 
 
 async def test_a_service_reads_nobody_elses_answers(buses: dict[str, Bus]) -> None:

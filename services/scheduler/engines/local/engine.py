@@ -63,12 +63,15 @@ def operator_secrets() -> tuple[Path, ...]:
 class LocalSettings:
     """How the engine is set up; `hidden` is what no job may see beside the platform's home.
 
+    `machine` is the name by which the agent of this machine is asked.
+
     `path_variable` is the PATH of start commands, so that they find the programs of the environment in which the
     platform runs. `sweep_s` is how often it looks for replicas whose runner was killed.
     """
 
     home: Path
     nodes: int = 1
+    machine: str = ""
     hidden: tuple[Path, ...] = field(default_factory=operator_secrets)
     path_variable: str = os.defpath
     python: Path = Path(sys.executable)
@@ -115,7 +118,8 @@ class LocalEngine:
     async def inventory(self) -> Inventory:
         """The machine as the nodes that the settings ask for."""
         hardware = await asyncio.to_thread(inventory.look_at_machine)
-        return Inventory(inventory.split(hardware, self._settings.nodes), self.no_sandbox_because)
+        nodes = inventory.split(hardware, self._settings.nodes, self._settings.machine)
+        return Inventory(nodes, self.no_sandbox_because)
 
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran; none where a stop was asked for."""

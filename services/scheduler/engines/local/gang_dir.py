@@ -183,11 +183,16 @@ class GangStore:
 
 
 def _read(path: Path) -> GangDir | None:
-    """The gang in a directory, unless it is not complete: then nothing of it was ever started."""
-    record = read_text(path / "gang.json")
-    if path.name.startswith((_NEW, _GONE)) or not record.strip("\0"):  # zeros are what a loss of power may leave
+    """The gang in a directory, unless it is not complete: then nothing of it was ever started.
+
+    `create` returns when `gang.json` is durable: a torn one is what a loss of power left of a gang that was not made.
+    """
+    if path.name.startswith((_NEW, _GONE)):
         return None
-    return GangDir(path, _RECORD.validate_json(record))
+    try:
+        return GangDir(path, _RECORD.validate_json(read_text(path / "gang.json")))
+    except ValueError:
+        return None
 
 
 def record_of(gang: GangStart, *, master_port: int, boot_id: str, created_at: str) -> GangRecord:

@@ -7,13 +7,13 @@ import platform
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import pynvml
 
-from services.scheduler.domain.nodes import Device
+from services.scheduler.domain.nodes import MACHINE_LABEL, Device
 from services.scheduler.ports import NodeOffer
 from shared.ids import hashed_id
 from shared.units import MIB
@@ -59,8 +59,10 @@ def look_at_machine() -> Hardware:
     )
 
 
-def split(hardware: Hardware, count: int) -> tuple[NodeOffer, ...]:
-    """The machine as so many nodes; each GPU belongs to one of them."""
+def split(hardware: Hardware, count: int, machine: str = "") -> tuple[NodeOffer, ...]:
+    """The machine as so many nodes, which know its name; each GPU belongs to one of them."""
+    if machine:
+        hardware = replace(hardware, facts=(*hardware.facts, (MACHINE_LABEL, machine)))
     return tuple(_share(hardware, number, count) for number in range(count))
 
 

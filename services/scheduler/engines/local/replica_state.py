@@ -2,7 +2,8 @@
 
 Never started: `started.json` and `exit.json` are empty. Running: `started.json` is not, and the lock is held. Ended:
 `exit.json` is not empty, and the lock is free. Where the lock is free although a started replica has told no end, its
-runner was killed or the machine went down; whoever sees it first, holding the lock, writes that down as the end.
+runner was killed or the machine went down; whoever sees it first, holding the lock, writes that down as the end. A file
+that a crash left torn counts as empty.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from pathlib import Path
+from typing import Final, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -41,20 +43,28 @@ class Ended:
     message: str = ""
 
 
+Fact = TypeVar("Fact", Started, Ended)
+
 _STARTED: Final = TypeAdapter(Started)
 _ENDED: Final = TypeAdapter(Ended)
 
 
 def started(replica: ReplicaDir) -> Started | None:
     """When the command was started, if it ever was."""
-    text = read_text(replica.started)
-    return _STARTED.validate_json(text) if text else None
+    return _whole(_STARTED, replica.started)
 
 
 def ended(replica: ReplicaDir) -> Ended | None:
     """How the replica ended, if it did."""
-    text = read_text(replica.exit)
-    return _ENDED.validate_json(text) if text else None
+    return _whole(_ENDED, replica.exit)
+
+
+def _whole(kind: TypeAdapter[Fact], file: Path) -> Fact | None:
+    try:
+        text = read_text(file)
+        return kind.validate_json(text) if text else None
+    except ValueError:
+        return None
 
 
 def is_settled(replica: ReplicaDir) -> bool:

@@ -175,7 +175,7 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/secrets", {"RANK": "x"}, "/spec/secrets/RANK", "reserved-name"),
     ("/spec/retry", {"maxRetries": -1}, "/spec/retry/maxRetries", "out-of-range"),
     ("/spec/retry", {"interval": "1s"}, "/spec/retry/maxRetries", "required"),
-    ("/spec/diagnosis", {"enabled": True}, "/spec/diagnosis/enabled", "not-yet-available"),
+    ("/spec/diagnosis", {"enabled": "yes"}, "/spec/diagnosis/enabled", "wrong-type"),
     # retries and hangs
     ("/spec/retry", {"maxRetries": 101}, "/spec/retry/maxRetries", "out-of-range"),
     ("/spec/retry", {"maxRetries": "3"}, "/spec/retry/maxRetries", "wrong-type"),
@@ -186,7 +186,7 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/retry", {"maxRetries": 1, "on": {"hang": True}}, "/spec/retry/on/hang", "hang-detection-off"),
     ("/spec/retry", {"maxRetries": 1, "on": {"hang": "yes"}}, "/spec/retry/on/hang", "wrong-type"),
     ("/spec/retry", {"maxRetries": 1, "on": {"failure": {}, "diagnosisFailure": True}},
-     "/spec/retry/on/diagnosisFailure", "not-yet-available"),
+     "/spec/retry/on/diagnosisFailure", "diagnosis-off"),
     ("/spec/hangDetection", {"silence": "999ms"}, "/spec/hangDetection/silence", "out-of-range"),
     ("/spec/hangDetection", {"enabled": "yes"}, "/spec/hangDetection/enabled", "wrong-type"),
     ("/spec/hangDetection", {"silence": "0s"}, "/spec/hangDetection/silence", "out-of-range"),

@@ -108,6 +108,14 @@ def test_an_exclusion_that_is_in_the_way_is_suggested_to_go():
     assert answer.suggestions == ("an empty excludeNodes would start it now",)
 
 
+def test_nodes_that_failed_the_diagnosis_are_named():
+    wanted = replace(gang(), failed_diagnosis=frozenset({"n-a"}))
+    answer = explain(wanted, ledger(node("a")).rooms, {"public": PUBLIC})
+    assert answer.verdict is Verdict.NEVER
+    assert answer.summary.endswith("; a failed this job's diagnosis and is left out")
+    assert explain(wanted, ledger(node("a"), node("b")).rooms, {"public": PUBLIC}).verdict is Verdict.FITS
+
+
 @given(clusters, roles)
 def test_every_gang_that_does_not_fit_has_a_reason_in_numbers(cluster, wanted):
     rooms, one = Ledger(cluster).rooms, gang(*wanted)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from services.scheduler.domain.reconcile import SaveData, StartGang, StopGang
+from services.scheduler.domain.reconcile import RequestDiagnosis, SaveData, StartGang, StopGang
 from shared import events as ev
 from shared.jobs import JobState
 from tests.support.jobs import START
@@ -101,6 +101,65 @@ class TestStarting:
         life = Life(spec={"startTimeout": "60s"}).place().look().starts(index=0).look().wait(60).look()
         assert life.called(StopGang) == 1
         life.wait(1).obeys_stop().look()
+        assert life.job.attempt.ended.reason is ev.EndReason.START_TIMEOUT
+
+
+BAD = ev.DiagnosisFinished(passed=False, bad_nodes=("n-1",), message="n-1: CPU 0 computed wrong")
+
+
+class TestDiagnosis:
+    def test_the_nodes_are_looked_at_once_and_nothing_starts_before(self):
+        life = Life().place(diagnosing=True).look().look()
+        assert life.told == ["submitted", "placed", "diagnosis.requested"]
+        assert life.record[-1].event.data.nodes == ("n-1",)
+        assert life.called(StartGang) == 0
+
+    def test_nodes_that_are_well_are_admitted_and_the_gang_starts(self):
+        life = Life().place(diagnosing=True).look()
+        life.wait(2).tell(ev.DiagnosisFinished(passed=True))
+        life.look()
+        assert (life.told[-1], life.job.state) == ("admitted", JobState.STARTING)
+        assert life.called(StartGang) == 1
+
+    def test_a_bad_node_ends_the_attempt_before_anything_ran(self):
+        life = Life().place(diagnosing=True).look()
+        life.tell(BAD)
+        life.look()
+        assert life.job.attempt.ended.reason is ev.EndReason.DIAGNOSIS
+        assert life.job.attempt.ended.message == "n-1: CPU 0 computed wrong"
+        assert life.job.state is JobState.DECIDING
+        assert (life.called(StartGang), life.called(StopGang)) == (0, 0)
+        assert {replica.exit.cause for replica in life.job.attempt.replicas.values()} == {"never-started"}
+
+    def test_a_restarted_scheduler_does_not_ask_twice(self):
+        life = Life().place(diagnosing=True).look()
+        life.restart()
+        life.look()
+        assert life.called(RequestDiagnosis) == 1
+
+    def test_a_stop_while_nodes_are_diagnosed_ends_the_job_at_once(self):
+        life = Life().place(diagnosing=True).look()
+        life.tell(ev.StopRequested(by="ada"))
+        life.look()
+        assert (life.job.state, life.job.attempt.ended.reason) == (JobState.STOPPED, ev.EndReason.STOPPED)
+        life.tell(BAD)
+        life.look()
+        assert life.told[-1] == "diagnosis.finished"
+        assert life.called(StartGang) == 0
+
+    def test_a_diagnosis_of_which_nothing_is_heard_ends_the_attempt(self):
+        life = Life().place(diagnosing=True).look()
+        assert life.look_again_at == life.now + timedelta(minutes=10)
+        life.wait(600).look()
+        assert life.job.attempt.ended.reason is ev.EndReason.DIAGNOSIS
+        assert life.job.attempt.ended.message == "the diagnosis of the nodes gave no result within 10m"
+
+    def test_the_start_has_its_whole_time_after_the_diagnosis(self):
+        life = Life(spec={"startTimeout": "60s"}).place(diagnosing=True).look().wait(50)
+        life.tell(ev.DiagnosisFinished(passed=True))
+        life.look().wait(50).look()
+        assert life.job.state is JobState.STARTING
+        life.wait(11).look().obeys_stop().look()
         assert life.job.attempt.ended.reason is ev.EndReason.START_TIMEOUT
 
 

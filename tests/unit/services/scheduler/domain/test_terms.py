@@ -7,8 +7,8 @@ from datetime import timedelta
 from services.scheduler.domain.nodes import Request
 from services.scheduler.domain.terms import Terms
 from shared import events as ev
-from shared.jobs import Recorded, fold
-from tests.support.jobs import START, event, role, submitted
+from shared.jobs import Recorded, fold, fold_all
+from tests.support.jobs import START, event, history, role, submitted
 
 
 def job(**spec):
@@ -53,3 +53,22 @@ def test_a_gang_queues_by_the_sequence_of_its_submission():
     gang = Terms.of(one).gang(one)
     assert (gang.sequence, gang.priority, gang.attempt) == (42, 7, 1)
     assert gang.excluded == {"node-1"}
+
+
+def test_nodes_that_failed_the_diagnosis_of_an_earlier_attempt_are_avoided():
+    placed = ev.Placed(cluster="main", roles=(), diagnosing=True)
+    found = ev.DiagnosisFinished(passed=False, bad_nodes=("n-2",))
+    again = ev.RetryDecided(retry=True, reason="on-diagnosis-failure")
+    ended = ev.AttemptEnded(reason=ev.EndReason.DIAGNOSIS)
+    one = fold_all(history([(submitted(), 1), (placed, 1), (found, 1), (ended, 1), (again, 1), (ev.Queued(), 2)]))
+    gang = Terms.of(one).gang(one)
+    assert (gang.attempt, gang.excluded, gang.failed_diagnosis, gang.avoided) == (2, set(), {"n-2"}, {"n-2"})
+
+
+def test_a_diagnosis_happens_where_the_job_asks_for_it():
+    assert not Terms.of(job()).diagnosing
+    assert not Terms.of(job(diagnosis={"enabled": False})).diagnosing
+    terms = Terms.of(job(diagnosis={"enabled": True}, startTimeout="1h"))
+    assert terms.diagnosing
+    assert terms.diagnosis_deadline(START) == START + timedelta(minutes=10)
+    assert Terms.of(job(startTimeout="90s")).diagnosis_deadline(START) == START + timedelta(seconds=90)

@@ -1,0 +1,116 @@
+"""Answers `tm.agent.<machine>.probe`: measures this machine in a child process and replies for every node asked about.
+
+A measurement loads every CPU for a fraction of a second, so there is never more than one at a time: whoever asks while
+one is under way shares the next, which begins after the question came. So an answer is never older than its question,
+and many jobs that are diagnosed at once cost two measurements and not many. A measurement that fails or takes longer
+than `MEASURE_S` gives an answer without nodes.
+
+For tests, `TRAINMASTER_PROBE_FAULTS` of the agent makes nodes look bad: `<node>=<fault>` with commas between, where a
+fault is `checksum` (its CPUs compute wrong), `disk` (no room), or `silent` (no measurement).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from shared.agent_wire import (
+    MalformedAnswerError,
+    Measurement,
+    decode_probe_request,
+    encode_probe_answer,
+    measurement_of,
+)
+
+MEASURE_S: Final = 15.0
+PROBE: Final = Path(__file__).with_name("probe.py")
+_log = logging.getLogger(__name__)
+
+Measure = Callable[[], Awaitable[Measurement | None]]
+Fault = Callable[[Measurement], Measurement | None]
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "checksum": lambda sound: replace(sound, checksums={"00000bad": sound.cpus}),
+    "disk": lambda sound: replace(sound, disk_free_bytes=0),
+    "silent": lambda _sound: None,
+}
+
+
+class Prober:
+    """Measures on demand; `faults` are the nodes that a test wants to look bad."""
+
+    def __init__(self, measure: Measure, faults: Mapping[str, Fault]) -> None:
+        self._measure = measure
+        self._faults = faults
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[Measurement | None] | None = None
+
+    async def answer(self, request: bytes) -> bytes:
+        """The answer to a request; raises MalformedAnswerError where it is none."""
+        nodes = decode_probe_request(request)
+        measured = await self._shared()
+        found = {node: self._fault(node)(measured) for node in nodes} if measured else {}
+        return encode_probe_answer({node: each for node, each in found.items() if each is not None})
+
+    async def _shared(self) -> Measurement | None:
+        """The measurement that has not begun yet."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._in_turn())
+        return await asyncio.shield(self._next)
+
+    async def _in_turn(self) -> Measurement | None:
+        async with self._turn:
+            self._next = None
+            return await self._measure()
+
+    def _fault(self, node: str) -> Fault:
+        return self._faults.get(node, lambda sound: sound)
+
+
+def read_faults(text: str) -> dict[str, Fault]:
+    """The faults of `node=fault,node=fault`; what names no known fault is logged and left out."""
+    pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
+    unknown = [fault for _node, _, fault in pairs if fault.strip() not in FAULTS]
+    if unknown:
+        _log.warning("unknown probe faults %s; there are %s", ", ".join(unknown), ", ".join(FAULTS))
+    return {node.strip(): FAULTS[fault.strip()] for node, _, fault in pairs if fault.strip() in FAULTS}
+
+
+async def measure_machine(home: Path) -> Measurement | None:
+    """What the probe says of this machine; None, and the reason in the log, where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        str(PROBE),
+        str(home),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(MEASURE_S):
+            output, _ = await process.communicate()
+        return measurement_of(json.loads(output))
+    except (TimeoutError, ValueError, MalformedAnswerError) as error:
+        _log.warning("the probe failed: %s", error or f"no result within {MEASURE_S:g} s")
+        return None
+    finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the probe with all its children, however it went."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -1,0 +1,1 @@
+"""What the diagnoser asks for outside of itself."""

@@ -1,0 +1,61 @@
+"""Asking node agents for measurements, with a deadline.
+
+An agent that is being restarted, or whose answer is lost with a connection, is asked again within the deadline. After
+it the nodes count as silent, but only where we ourselves are connected: while NATS is away nothing can be said about
+any node, and the whole diagnosis is taken up again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from services.diagnoser.domain.verdict import Reading
+from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_probe_request, probe_subject
+from shared.bus import Bus, BusUnavailableError
+from shared.clock import Clock
+
+TRY_S: Final = 10.0
+PAUSE_S: Final = 0.5
+
+
+class Agents:
+    """The agents of all machines, reached over NATS."""
+
+    def __init__(self, bus: Bus, clock: Clock, deadline_s: float) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self._log = structlog.get_logger(service="diagnoser")
+
+    async def probe(self, machine: str, nodes: Iterable[str]) -> dict[str, Reading]:
+        """Readings of those nodes that were measured in time; raises BusUnavailableError while NATS is away."""
+        request = encode_probe_request(nodes)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return await self._insist(machine, request)
+        except TimeoutError:
+            if not self._bus.client.is_connected:
+                raise BusUnavailableError(f"NATS is away; machine {machine} cannot be asked") from None
+            self._log.warning("agent_silent", machine=machine, deadline_s=self._deadline_s)
+            return {}
+
+    async def _insist(self, machine: str, request: bytes) -> dict[str, Reading]:
+        while True:
+            try:
+                return await self._ask(machine, request)
+            except (BusUnavailableError, MalformedAnswerError) as error:
+                self._log.info("agent_asked_again", machine=machine, reason=error.message)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _ask(self, machine: str, request: bytes) -> dict[str, Reading]:
+        asked = self._now_ms()
+        measured = decode_probe_answer(await self._bus.ask(probe_subject(machine), request, within_s=TRY_S))
+        answered = self._now_ms()
+        return {node: Reading(each, asked, answered) for node, each in measured.items()}
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1000)

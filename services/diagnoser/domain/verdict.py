@@ -1,0 +1,134 @@
+"""Whether nodes are fit for a job, judged from what was measured on them: pure.
+
+Each figure is judged by itself against its floor, never as a sum with others. A node that did not answer in time is
+bad: a missing answer is a result. The checksum of the matrix multiplication has one right value; a CPU that gave
+another, or none, makes its node bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shared.agent_wire import Measurement
+from shared.events import DiagnosisFinished, NodeFinding
+from shared.units import MIB, format_bytes
+
+GOLDEN_CHECKSUM: Final = "785c3ffc"
+MAX_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """What a node must have at least, or at most."""
+
+    disk_free_bytes: int = 256 * MIB
+    shm_free_bytes: int = 16 * MIB
+    memory_free_bytes: int = 64 * MIB
+    open_files: int = 1024
+    gemm_ms: float = 30_000.0
+    clock_skew_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A measurement, and between which instants of our clock it was made."""
+
+    measurement: Measurement
+    asked_unix_ms: int
+    answered_unix_ms: int
+
+    @property
+    def clock_skew_s(self) -> float:
+        """How far the node's clock is outside of these instants."""
+        late = self.measurement.unix_ms - self.answered_unix_ms
+        early = self.asked_unix_ms - self.measurement.unix_ms
+        return max(late, early, 0) / 1000
+
+
+def judge(node: str, reading: Reading | None, devices: Collection[str], floors: Floors) -> NodeFinding:
+    """What is found on a node that is to give the job these devices; `reading` is None where no answer came."""
+    if reading is None:
+        return NodeFinding(node=node, problems=("its agent gave no measurement in time",))
+    return NodeFinding(
+        node=node, problems=tuple(_problems(reading, devices, floors)), figures=_figures(reading.measurement)
+    )
+
+
+def conclude(findings: Iterable[NodeFinding]) -> DiagnosisFinished:
+    """The outcome over all nodes, in the order of their ids."""
+    ordered = tuple(sorted(findings, key=lambda finding: finding.node))
+    bad = [finding for finding in ordered if finding.problems]
+    named = [f"{finding.node}: {', '.join(finding.problems)}" for finding in bad[:MAX_NAMED]]
+    more = [f"and {len(bad) - MAX_NAMED} more nodes"] if len(bad) > MAX_NAMED else []
+    return DiagnosisFinished(
+        passed=not bad,
+        bad_nodes=tuple(finding.node for finding in bad),
+        message="; ".join([*named, *more]),
+        findings=ordered,
+    )
+
+
+def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Iterator[str]:
+    measured = reading.measurement
+    yield from _computing(measured, floors)
+    yield from _room(measured, floors)
+    if reading.clock_skew_s > floors.clock_skew_s:
+        yield f"its clock is off by {reading.clock_skew_s:.1f} s; at most {floors.clock_skew_s:g} s are allowed"
+    yield from _gpus(measured, devices)
+
+
+def _computing(measured: Measurement, floors: Floors) -> Iterator[str]:
+    for checksum, cpus in sorted(measured.checksums.items()):
+        if checksum != GOLDEN_CHECKSUM:
+            yield f"{_cpus(cpus)} computed wrong: checksum {checksum} instead of {GOLDEN_CHECKSUM}"
+    answered = {cpu for cpus in measured.checksums.values() for cpu in cpus}
+    silent = sorted(set(measured.cpus) - answered)
+    if silent or not measured.cpus:
+        yield f"{_cpus(silent)} did not finish the matrix multiplication"
+    if measured.gemm_ms > floors.gemm_ms:
+        yield f"the matrix multiplication took {measured.gemm_ms:.0f} ms; at most {floors.gemm_ms:.0f} ms are allowed"
+
+
+def _room(measured: Measurement, floors: Floors) -> Iterator[str]:
+    amounts = (
+        ("on the platform's disk", measured.disk_free_bytes, floors.disk_free_bytes),
+        ("in /dev/shm", measured.shm_free_bytes, floors.shm_free_bytes),
+        ("of memory", measured.memory_free_bytes, floors.memory_free_bytes),
+    )
+    for place, free, floor in amounts:
+        if free < floor:
+            yield f"{format_bytes(free)} {place} are free; at least {format_bytes(floor)} are needed"
+    if measured.open_files < floors.open_files:
+        yield f"a process may open {measured.open_files} files; at least {floors.open_files} are needed"
+
+
+def _gpus(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
+    known = {gpu.id: gpu for gpu in measured.gpus}
+    missing = sorted(set(devices) - known.keys())
+    if missing:
+        yield f"the driver does not list {', '.join(missing)}"
+    for device in sorted(set(devices) & known.keys()):
+        errors = known[device].uncorrected_errors
+        if errors:
+            yield f"{device} has {errors} uncorrected memory errors"
+
+
+def _cpus(cpus: Collection[int]) -> str:
+    named = ", ".join(str(cpu) for cpu in sorted(cpus)[:MAX_NAMED])
+    return f"CPU {named or 'none'}" + (f" and {len(cpus) - MAX_NAMED} more" if len(cpus) > MAX_NAMED else "")
+
+
+def _figures(measured: Measurement) -> Mapping[str, float]:
+    return {
+        "cpus": len(measured.cpus),
+        "memoryBytes": measured.memory_bytes,
+        "memoryFreeBytes": measured.memory_free_bytes,
+        "diskFreeBytes": measured.disk_free_bytes,
+        "shmFreeBytes": measured.shm_free_bytes,
+        "openFiles": measured.open_files,
+        "load": measured.load,
+        "gemmMs": round(measured.gemm_ms, 1),
+        "gpus": len(measured.gpus),
+    }

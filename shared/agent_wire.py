@@ -1,0 +1,113 @@
+"""What a node agent is asked over NATS, and what it answers: request and reply on `tm.agent.<machine>.<verb>`.
+
+The only verb so far is `probe`: the nodes that are to be looked at go out, a measurement of each comes back. An agent
+that serves several nodes of one machine measures the machine once and answers for every node that it was asked about.
+A node that is missing from the answer was not measured; who asks decides what that means.
+
+The module imports little, because the agent is meant to be small.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from shared.errors import TrainmasterError
+
+PROBE_SUBJECTS: Final = "tm.agent.*.probe"
+_NOT_IN_A_TOKEN: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class MalformedAnswerError(TrainmasterError):
+    """Bytes that are neither a request nor an answer of this protocol."""
+
+    code = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU that the driver knows."""
+
+    id: str
+    name: str
+    uncorrected_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the probe found: `checksums` has, for each result of the matrix multiplication, the CPUs that gave it."""
+
+    cpus: tuple[int, ...]
+    memory_bytes: int
+    memory_free_bytes: int
+    disk_free_bytes: int
+    shm_free_bytes: int
+    open_files: int
+    load: float
+    unix_ms: int
+    checksums: Mapping[str, tuple[int, ...]]
+    gemm_ms: float
+    gpus: tuple[Gpu, ...] = ()
+
+
+def machine_token(name: str) -> str:
+    """The machine's name as a token of a subject."""
+    return _NOT_IN_A_TOKEN.sub("-", name).strip("-") or "local"
+
+
+def probe_subject(machine: str) -> str:
+    """Where the agent of a machine is asked for a probe."""
+    return f"tm.agent.{machine_token(machine)}.probe"
+
+
+def encode_probe_request(nodes: Iterable[str]) -> bytes:
+    """Ask about these nodes."""
+    return json.dumps({"nodes": sorted(nodes)}).encode()
+
+
+def decode_probe_request(body: bytes) -> tuple[str, ...]:
+    """The nodes that are asked about; raises MalformedAnswerError."""
+    try:
+        return tuple(str(node) for node in json.loads(body)["nodes"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedAnswerError(f"no probe request: {error}") from error
+
+
+def encode_probe_answer(measured: Mapping[str, Measurement]) -> bytes:
+    """Answer with the measurement of each node."""
+    return json.dumps({"nodes": {node: asdict(each) for node, each in measured.items()}}).encode()
+
+
+def decode_probe_answer(body: bytes) -> dict[str, Measurement]:
+    """The measurements by node; raises MalformedAnswerError."""
+    try:
+        return {str(node): measurement_of(fields) for node, fields in json.loads(body)["nodes"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise MalformedAnswerError(f"no answer to a probe: {error}") from error
+
+
+def measurement_of(fields: Mapping[str, Any]) -> Measurement:
+    """The measurement of its JSON; raises MalformedAnswerError where a field is missing or is no such thing."""
+    try:
+        return Measurement(
+            cpus=tuple(int(cpu) for cpu in fields["cpus"]),
+            memory_bytes=int(fields["memory_bytes"]),
+            memory_free_bytes=int(fields["memory_free_bytes"]),
+            disk_free_bytes=int(fields["disk_free_bytes"]),
+            shm_free_bytes=int(fields["shm_free_bytes"]),
+            open_files=int(fields["open_files"]),
+            load=float(fields["load"]),
+            unix_ms=int(fields["unix_ms"]),
+            checksums={str(sum_): tuple(int(cpu) for cpu in cpus) for sum_, cpus in fields["checksums"].items()},
+            gemm_ms=float(fields["gemm_ms"]),
+            gpus=tuple(_gpu(each) for each in fields.get("gpus", ())),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise MalformedAnswerError(f"no measurement: {error!r}") from error
+
+
+def _gpu(fields: Mapping[str, Any]) -> Gpu:
+    return Gpu(str(fields["id"]), str(fields["name"]), int(fields.get("uncorrected_errors", 0)))

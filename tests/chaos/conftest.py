@@ -1,0 +1,29 @@
+"""Platforms of the chaos suite: each test has its own and may do anything to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform import Platform
+
+
+@pytest.fixture
+def storm_platform(tmp_path: Path) -> Iterator[Platform]:
+    """Two nodes, and a storage `scratch` on which jobs keep their accounts."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    platform = Platform(tmp_path / "home", nodes=2, scratch=scratch)
+    platform.up()
+    platform.apply(
+        {
+            "apiVersion": "trainmaster/v1",
+            "kind": "Storage",
+            "metadata": {"name": "scratch"},
+            "spec": {"uri": f"file://{scratch}", "access": {"public": True}},
+        }
+    )
+    yield platform
+    platform.cli("down", "--home", str(platform.home), "--replicas", check=False)

@@ -1,0 +1,175 @@
+"""The witness: reads what happened from the raw streams and from what the jobs wrote, and shares no code with the
+platform's own reading of them.
+
+`read_events` takes every message of the stream JOBS with plain nats-py; the checks below look at JSON, at the accounts
+that the replicas kept on their mount (see `fates`), and at the machine itself. Each check gives the complaints that it
+has, as sentences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import nats
+from nats.js.api import ConsumerConfig, DeliverPolicy
+
+from tests.chaos.fates import Fate
+from tests.support.platform import Platform
+
+_ENDS: Final = {"job.succeeded": "Succeeded", "job.failed": "Failed", "job.stopped": "Stopped"}
+_FETCH: Final = 500
+
+
+@dataclass
+class Story:
+    """What the stream says of one job, in its order."""
+
+    states: list[tuple[str, int]] = field(default_factory=list)
+
+    def of_attempt(self, kind: str) -> Counter[int]:
+        """How often this kind of event is told of each attempt."""
+        return Counter(attempt for told, attempt in self.states if told == kind)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _attempt in self.states]
+
+
+def read_stories(home: Path) -> dict[str, Story]:
+    """Every job's state events."""
+    stories: defaultdict[str, Story] = defaultdict(Story)
+    for subject, body in asyncio.run(_messages(home)):
+        event = json.loads(body)
+        if ".state." in subject:
+            kind = event["type"].removeprefix("trainmaster.").removesuffix(".v1")
+            stories[event["subject"]].states.append((kind, event.get("attempt", 0)))
+    return stories
+
+
+async def _messages(home: Path) -> list[tuple[str, bytes]]:
+    url = json.loads((home / "platform.json").read_text())["nats_url"]
+    password = json.loads((home / "config" / "secrets.json").read_text())["nats_passwords"]["platform"]
+    connection = await nats.connect(url, user="platform", password=password, inbox_prefix="_INBOX_platform")
+    try:
+        jetstream = connection.jetstream()
+        last = (await jetstream.stream_info("JOBS")).state.last_seq
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.ALL, filter_subject="tm.job.>")
+        reading = await jetstream.pull_subscribe("tm.job.>", stream="JOBS", config=config)
+        found: list[tuple[str, bytes]] = []
+        while True:
+            try:
+                batch = await reading.fetch(_FETCH, timeout=2)
+            except TimeoutError:
+                return found
+            for message in batch:
+                found.append((message.subject, message.data))
+                await message.ack()
+            if batch[-1].metadata.sequence.stream >= last:
+                return found
+    finally:
+        await connection.close()
+
+
+def complaints_about_story(name: str, fate: Fate, story: Story) -> Iterator[str]:
+    """Exactly one right end, as the last of the job's events, after as many attempts as the policy says."""
+    ends = [_ENDS[kind] for kind in story.kinds if kind in _ENDS]
+    if ends != [fate.end]:
+        yield f"{name} ended as {ends or 'nothing'} instead of once as {fate.end}: {story.kinds}"
+    elif story.kinds[-1] not in _ENDS:
+        yield f"{name} has events after its end: {story.kinds}"
+    attempts = 1 + story.kinds.count("job.queued")
+    if attempts != fate.attempts:
+        yield f"{name} had {attempts} attempts instead of {fate.attempts}"
+    for kind in ("job.placed", "job.started", "attempt.ended", "retry.decided", "job.admitted"):
+        twice = [attempt for attempt, count in story.of_attempt(kind).items() if count > 1]
+        if twice:
+            yield f"{name} was told {kind} more than once of attempt {twice}"
+    if story.of_attempt("job.placed").keys() - story.of_attempt("attempt.ended").keys():
+        yield f"{name} has an attempt that was placed and never ended"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One replica of one attempt, as it wrote itself."""
+
+    attempt: int
+    rank: int
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def runs_of(scratch: Path, name: str) -> list[Run]:
+    """What the replicas of a job wrote about themselves."""
+    return [_run(file, name) for file in scratch.glob(f"{name}.*.times")]
+
+
+def _run(file: Path, name: str) -> Run:
+    attempt, rank = file.name.removeprefix(f"{name}.").removesuffix(".times").split(".")
+    noted = [line.split() for line in file.read_text().splitlines()]
+    times = {what: tuple(int(at) for told, at in noted if told == what) for what in ("start", "end")}
+    return Run(int(attempt), int(rank), times["start"], times["end"])
+
+
+def complaints_about_runs(name: str, fate: Fate, runs: list[Run]) -> Iterator[str]:
+    """Each replica of each attempt ran once, and no two attempts at the same time."""
+    for run in runs:
+        if len(run.starts) != 1:
+            yield f"{name} attempt {run.attempt} replica {run.rank} was started {len(run.starts)} times"
+    if not fate.stopped:
+        wanted = {(attempt, rank) for attempt in range(1, fate.attempts + 1) for rank in range(fate.replicas)}
+        ran = {(run.attempt, run.rank) for run in runs}
+        if ran != wanted:
+            yield f"{name} ran as {sorted(ran)} (attempt, rank) instead of {sorted(wanted)}"
+    spans = sorted((run.attempt, min(run.starts), max((*run.ends, *run.starts))) for run in runs if run.starts)
+    for earlier in spans:
+        for later in spans:
+            if earlier[0] < later[0] and later[1] < earlier[2]:
+                yield f"{name} attempt {later[0]} began while attempt {earlier[0]} was running"
+
+
+def complaints_about_logs(platform: Platform, name: str, job: str, runs: list[Run]) -> Iterator[str]:
+    """Every stored log is, byte for byte, what the replica printed."""
+    for run in runs:
+        printed = (platform.scratch / f"{name}.{run.attempt}.{run.rank}.log").read_bytes()
+        stored = platform.log(job, attempt=run.attempt, index=run.rank)
+        if stored != printed:
+            yield f"{name} attempt {run.attempt} replica {run.rank}: {len(stored)} bytes stored, {len(printed)} printed"
+
+
+def complaints_about_machine(platform: Platform, jobs: Mapping[str, str]) -> list[str]:
+    """No process, mount, directory or reservation of any job is left."""
+    processes = _processes_of(set(jobs.values()))
+    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(platform.home) in line]
+    directories = [path.name for path in (platform.home / "gangs").glob("tj-*")]
+    return [
+        *(f"process {pid} of {job} is left" for pid, job in processes),
+        *(f"mount {mount} is left" for mount in mounts if any(job in mount for job in jobs.values())),
+        *(f"directory {name} is left" for name in directories),
+        *_reservations(platform),
+    ]
+
+
+def _processes_of(jobs: set[str]) -> Iterator[tuple[int, str]]:
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = environ.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for variable in variables:
+            if variable.startswith(b"TM_JOB_ID=") and variable[10:].decode() in jobs:
+                yield int(environ.parent.name), variable[10:].decode()
+
+
+def _reservations(platform: Platform) -> Iterator[str]:
+    with platform.http as http:
+        nodes: list[dict[str, Any]] = http.get("/v1/nodes").json()["items"]
+    for node in nodes:
+        free = node["status"]["free"]
+        if any(node["spec"][resource] != amount for resource, amount in free.items()):
+            yield f"node {node['metadata']['name']} has {free} free of {node['spec']}"

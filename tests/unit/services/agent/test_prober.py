@@ -1,0 +1,95 @@
+"""Answering requests for probes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from services.agent import probe
+from services.agent.prober import Prober, measure_machine, read_faults
+from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM, Floors, Reading, judge
+from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_probe_request
+from tests.support.probes import measurement
+
+
+class Machine:
+    """A measurement that takes until `done` is set."""
+
+    def __init__(self, result=measurement()) -> None:  # noqa: B008  # a frozen value
+        self.begun = 0
+        self.done = asyncio.Event()
+        self.result = result
+
+    async def measure(self):
+        self.begun += 1
+        await self.done.wait()
+        return self.result
+
+
+async def asked(prober: Prober, *nodes: str):
+    return decode_probe_answer(await prober.answer(encode_probe_request(nodes)))
+
+
+async def test_one_measurement_answers_for_every_node_of_the_machine():
+    machine = Machine()
+    machine.done.set()
+    assert await asked(Prober(machine.measure, {}), "n-1", "n-2") == {"n-1": measurement(), "n-2": measurement()}
+    assert machine.begun == 1
+
+
+async def test_whoever_asks_while_one_is_measured_shares_the_next():
+    machine = Machine()
+    prober = Prober(machine.measure, {})
+    first = asyncio.create_task(asked(prober, "n-1"))
+    while not machine.begun:
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(asked(prober, "n-1")) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert machine.begun == 1
+    machine.done.set()
+    await asyncio.gather(first, *others)
+    assert machine.begun == 2
+
+
+async def test_a_failed_measurement_is_an_answer_without_nodes():
+    machine = Machine(result=None)
+    machine.done.set()
+    assert await asked(Prober(machine.measure, {}), "n-1") == {}
+
+
+async def test_tests_may_make_a_node_look_bad():
+    machine = Machine()
+    machine.done.set()
+    faults = read_faults("n-1=checksum, n-2=disk,n-3=silent,n-4=flood,")
+    found = await asked(Prober(machine.measure, faults), "n-1", "n-2", "n-3", "n-4")
+    assert set(found) == {"n-1", "n-2", "n-4"}
+    assert GOLDEN_CHECKSUM not in found["n-1"].checksums
+    assert found["n-2"].disk_free_bytes == 0
+    assert found["n-4"] == measurement()
+
+
+async def test_other_bytes_are_refused():
+    with pytest.raises(MalformedAnswerError):
+        await Prober(Machine().measure, {}).answer(b"?")
+
+
+async def test_this_machine_computes_right(tmp_path):
+    measured = await measure_machine(tmp_path)
+    assert measured is not None
+    lenient = Floors(0, 0, 0, 0)
+    assert judge("n-1", Reading(measured, measured.unix_ms, measured.unix_ms), (), lenient).problems == ()
+    assert measured.memory_bytes >= measured.memory_free_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "gpu"),
+    [
+        ("GPU-1, NVIDIA H200, 0", {"id": "GPU-1", "name": "NVIDIA H200", "uncorrected_errors": 0}),
+        ("GPU-1, Tesla T4, [N/A]", {"id": "GPU-1", "name": "Tesla T4", "uncorrected_errors": 0}),
+        ("GPU-1, Tesla T4, 7", {"id": "GPU-1", "name": "Tesla T4", "uncorrected_errors": 7}),
+        ("No devices were found", None),
+    ],
+)
+def test_what_the_drivers_tool_prints_is_read(line, gpu):
+    assert probe.gpu_of(line) == gpu
