@@ -219,7 +219,7 @@ class SchedulerService:
         repositories = Repositories(own / "git", Git(own / "git", settings.git_ca_file))
         blobs = Blobs(self._bus.js, CODE_BUCKET)
         code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives")
-        return GangStarter(self._engine, code, self._data, secrets)
+        return GangStarter(self._engine, self._catalog, code, self._data, secrets)
 
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)

@@ -121,6 +121,7 @@ class GangStart:
     files: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     tensorboard_dir: str | None = None
+    hidden: tuple[Path, ...] = ()
     termination_grace_s: float = 30.0
 
     @property

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-from services.scheduler.domain.starting import gang_start
+from services.scheduler.domain.starting import gang_start, places_of_users
 from services.scheduler.ports import Engine, GangStart, StartRefusedError
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
 from services.scheduler.sources.job_secrets import JobSecrets
+from shared.catalog import CatalogWatch
 from shared.ids import gang_id
 from shared.jobs import Job
 
@@ -21,8 +22,11 @@ from shared.jobs import Job
 class GangStarter:
     """Prepares gangs and hands them to the engine."""
 
-    def __init__(self, engine: Engine, code: CodeSource, data: DataSource, secrets: JobSecrets) -> None:
+    def __init__(
+        self, engine: Engine, catalog: CatalogWatch, code: CodeSource, data: DataSource, secrets: JobSecrets
+    ) -> None:
         self._engine = engine
+        self._catalog = catalog
         self._code = code
         self._data = data
         self._secrets = secrets
@@ -80,7 +84,8 @@ class GangStarter:
         code = await stack.enter_async_context(self._code.of(job))
         data = await self._data.lay(job)
         secrets = await self._secrets.of(job)
-        return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts)
+        hidden = places_of_users(self._catalog.view)
+        return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts, hidden=hidden)
 
     async def _has_named_hosts(self) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from services.scheduler.domain.terms import Terms
 from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
+from shared import catalog
 from shared.catalog.fields import file_path
 from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
 from shared.events import Placed, ResolvedMount
 from shared.jobs import Job
 from shared.jobspec.models import TrainingSpec
+
+# Nothing runs without these; a storage that an admin made of one of them cannot be hidden.
+_SYSTEM: Final = frozenset(
+    {"/", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run", "/var"}
+)
 
 
 def gang_start(
@@ -22,6 +29,7 @@ def gang_start(
     *,
     data: Mapping[str, Path],
     named_hosts: bool,
+    hidden: tuple[Path, ...] = (),
 ) -> GangStart:
     """Everything about the job's present attempt; replicas in the order of their ranks.
 
@@ -42,8 +50,19 @@ def gang_start(
         files=environment.files,
         secrets=secrets,
         tensorboard_dir=shape.tensorboard_dir,
+        hidden=hidden,
         termination_grace_s=spec.termination_grace_s,
     )
+
+
+def places_of_users(view: catalog.Catalog) -> tuple[Path, ...]:
+    """Directories of this machine that storages, datasets, models and code sets name; no system directory is one."""
+    uris = [storage.spec.uri for storage in view.all(catalog.Storage)]
+    uris += [dataset.spec.uri for dataset in view.all(catalog.Dataset)]
+    uris += [model.spec.uri for model in view.all(catalog.Model)]
+    uris += [code.spec.directory for code in view.all(catalog.CodeSet) if code.spec.directory]
+    paths = {file_path(uri) for uri in uris if uri.startswith("file://")}
+    return tuple(Path(path) for path in sorted(paths) if path not in _SYSTEM)
 
 
 def gang_shape(job: Job, spec: TrainingSpec, terms: Terms, *, named_hosts: bool) -> GangShape:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import stat
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -275,3 +277,39 @@ async def test_threads_and_python_work(desk: Bench, home: Path):
 
 def names(path: str | Path) -> set[str]:
     return {entry.name for entry in Path(path).iterdir()}
+
+
+@pytest.fixture
+def place_of_users() -> Iterator[Path]:
+    """A directory that replicas see unless it is hidden; those below /tmp are never seen."""
+    with TemporaryDirectory(dir=Path.home(), prefix=".trainmaster-test-") as directory:
+        (Path(directory) / "mine").mkdir()
+        (Path(directory) / "mine/file").write_text("mine")
+        (Path(directory) / "secret").write_text("of another user")
+        yield Path(directory)
+
+
+async def test_places_of_users_are_seen_only_where_they_are_mounted(desk: Bench, home: Path, place_of_users: Path):
+    command = f"ls -A {place_of_users}; cat /mnt/data/file; cat {place_of_users}/secret 2>&1 || true"
+    mount = GangMount(place_of_users / "mine", "/mnt/data")
+
+    assert "of another user" in await output(desk, home, command, mounts=(mount,))
+    said = await output(desk, home, command, mounts=(mount,), hidden=(place_of_users,))
+
+    assert said.startswith("mine")
+    assert "of another user" not in said
+
+
+async def test_a_hidden_place_can_be_mounted_where_it_lies(desk: Bench, home: Path, place_of_users: Path):
+    mount = GangMount(place_of_users / "mine", str(place_of_users / "mine"))
+
+    said = await output(desk, home, f"ls -A {place_of_users}", mounts=(mount,), hidden=(place_of_users,))
+
+    assert said.split() == ["mine"]
+    assert not list(place_of_users.glob("mine/mine"))
+
+
+async def test_a_hidden_place_that_holds_the_programs_leaves_them_usable(desk: Bench, home: Path):
+    said = await output(desk, home, "python3 -c 'print(1)'", hidden=(Path(sys.prefix).parent, Path(sys.base_prefix)))
+
+    assert said == "1\n"

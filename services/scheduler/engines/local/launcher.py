@@ -176,6 +176,7 @@ class Launcher:
             hosts_file=str(gang_dir.etc / HOSTS),
             files=str(gang_dir.etc / FILES),
             mounts=mounts,
+            unseen=tuple(sorted({os.path.realpath(place) for place in gang.hidden})),
         )
         arguments = _memory_file("bwrap", sandbox.arguments(view, HostTree()), stack)
         opened = tuple(bind.source for bind in mounts if isinstance(bind.source, int))

@@ -51,13 +51,17 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is particular to one replica: its name, its directories on the host, and its mounts."""
+    """What is particular to one replica: its name, its directories on the host, its mounts, and what it may not see.
+
+    `unseen` are resolved paths of the host like `Sandbox.hidden`; but what the replica mounts, it sees whole.
+    """
 
     host_name: str
     tmp: str
     hosts_file: str
     files: str
     mounts: tuple[Bind, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,12 @@ class Sandbox:
         )
         var_tmp = (Bind(view.tmp, "/var/tmp"),) if host.kind("/var/tmp") is Kind.DIRECTORY else ()  # noqa: S108
         binds = (*laid, *var_tmp, *sorted(mounts, key=lambda bind: bind.path))
-        root = Root(host, frozenset(bind.path for bind in binds), self.hidden)
+        root = Root(host, frozenset(bind.path for bind in binds), (*self.hidden, *view.unseen))
         arguments = [
             *self._namespaces(view.host_name),
             *root.arguments(),
             *_private(view.tmp, host),
-            *self._covers(root),
+            *self._covers(root, view.unseen),
             *(argument for bind in binds for argument in bind.arguments),
             *self._covers_in(mounts, host),
         ]
@@ -117,11 +121,11 @@ class Sandbox:
         if self.drop_capabilities:
             yield from ("--cap-drop", "ALL")
 
-    def _covers(self, root: Root) -> Iterator[str]:
+    def _covers(self, root: Root, places: tuple[str, ...]) -> Iterator[str]:
         """Empty folders over what is to stay unseen, and bound back into them what is needed; the deeper path wins."""
-        unseen = (*PRIVATE, *self.hidden)
+        unseen = (*PRIVATE, *self.hidden, *places)
         needed = (path for path in self.needed if any(is_within(path, place) for place in unseen))
-        hidden = (path for path in self.hidden if root.shows(path))
+        hidden = (path for path in (*self.hidden, *places) if root.shows(path))
         for path in sorted({*needed, *hidden}, key=lambda path: path.count("/")):
             if path in self.needed:
                 yield from ("--ro-bind", path, root.place(path))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.scheduler.domain.starting import gang_start, stored_code
+from services.scheduler.domain.starting import gang_start, places_of_users, stored_code
 from services.scheduler.ports import CodeDirectory, CodeInline, GangMount
 from shared import events as ev
 from shared.jobs import fold_all
+from tests.support.catalog import catalog_of, dataset, storage
 from tests.support.jobs import history, role, submitted
 
 ROLES = [
@@ -83,3 +84,13 @@ def test_code_in_the_spec_or_in_a_directory_needs_not_be_fetched():
 def test_an_upload_or_no_code_is_nothing_that_is_stored():
     assert stored_code(job()) is None
     assert stored_code(job(ev.ResolvedCode(kind="upload", digest="sha256:0"))) is None
+
+
+def test_places_of_users_are_all_that_the_catalog_names_but_the_system():
+    documents = [
+        storage("team", "file:///srv/team"),
+        storage("root", "file:///"),
+        dataset("set", "file:///data/set"),
+        dataset("far", "s3://bucket/set"),
+    ]
+    assert places_of_users(catalog_of(*documents)) == (Path("/data/set"), Path("/srv/team"))
