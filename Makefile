@@ -11,8 +11,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
+# The storm of tests/chaos has targets of its own: `make chaos`, and `make storm` for a short one.
+NO_STORM := --ignore tests/chaos
 
-.PHONY: help demo up test chaos lint bench schemas pins
+.PHONY: help demo up test storm chaos lint bench schemas pins
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -21,6 +23,7 @@ help:
 	@echo "make up        run the platform on this machine until Ctrl-C (ARGS='--port 8081 --nodes 4')"
 	@echo "make test      run all tests (ARGS='tests/unit -k names')"
 	@echo "make chaos     200 jobs while parts of the platform are killed for ten minutes (CHAOS_SEED, CHAOS_JOBS, CHAOS_SECONDS)"
+	@echo "make storm     the same with 30 jobs and a fixed seed, power loss and faults: what CI runs"
 	@echo "make lint      style, types, and who may import whom, event contracts"
 	@echo "make bench     measure (B=platform)"
 	@echo "make schemas   write the event schemas and the AsyncAPI document"
@@ -33,7 +36,10 @@ up: $(VENV)/platform.stamp
 	@$(BIN)/trainmaster up $(ARGS)
 
 test: $(VENV)/dev.stamp $(VENV)/examples.stamp
-	@$(BIN)/python -m pytest $(TEST_WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest $(TEST_WORKERS) $(NO_STORM) $(ARGS)
+
+storm: $(VENV)/dev.stamp
+	@$(BIN)/python -m pytest $(TEST_WORKERS) tests/chaos $(ARGS)
 
 chaos: export CHAOS_SEED ?= $(shell date +%s)
 chaos: export CHAOS_JOBS ?= 200
