@@ -6,12 +6,22 @@ number of replicas (placements and replicas), the detail of one job has all of i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from shared.events import IncidentRaised, ReplicaExit, ReplicaRef, ResolvedCode, RetryDecided, RolePlacement, Time
+from shared.events import (
+    IncidentRaised,
+    ReplicaExit,
+    ReplicaRef,
+    Resolved,
+    ResolvedCode,
+    RetryDecided,
+    RolePlacement,
+    Time,
+)
 from shared.jobs import Attempt, Job, JobState, Replica, ReplicaState
 from shared.jobspec.models import API_VERSION
 
@@ -44,12 +54,12 @@ class RolePlace(Answer):
     devices: list[list[str]]
 
     @classmethod
-    def of(cls, placement: RolePlacement) -> Self:
-        """The placement, written out by index."""
+    def of(cls, placement: RolePlacement, pools: Mapping[str, str]) -> Self:
+        """The placement, written out by index; `pools` are the names of pools by their ids."""
         indices = range(len(placement.node_of))
         return cls(
             role=placement.role,
-            pool=placement.pool,
+            pool=pools.get(placement.pool, placement.pool),
             nodes=[placement.node(index) for index in indices],
             devices=[list(placement.devices_of(index)) for index in indices],
         )
@@ -204,13 +214,14 @@ class AttemptStatus(Answer):
     decision: Decision | None
 
     @classmethod
-    def of(cls, attempt: Attempt, code: ResolvedCode | None, *, detailed: bool) -> Self:
+    def of(cls, attempt: Attempt, resolved: Resolved, *, detailed: bool) -> Self:
         """The attempt; without placement, replicas and incidents where a list is made."""
         placed, ended = attempt.placement, attempt.ended
+        pools = {role.pool: role.pool_name for role in resolved.roles}
         replicas = attempt.replicas.values() if detailed else ()
         incidents = attempt.incidents if detailed else ()
         placement = (
-            Placement(cluster=placed.cluster, roles=[RolePlace.of(role) for role in placed.roles])
+            Placement(cluster=placed.cluster, roles=[RolePlace.of(role, pools) for role in placed.roles])
             if placed and detailed
             else None
         )
@@ -223,7 +234,7 @@ class AttemptStatus(Answer):
             end_reason=ended.reason if ended else None,
             message=ended.message if ended else "",
             placement=placement,
-            code=CodeVersion.of(code, attempt) if code else None,
+            code=CodeVersion.of(resolved.code, attempt) if resolved.code else None,
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
             decision=Decision.of(attempt.decision) if attempt.decision else None,
@@ -269,7 +280,6 @@ class JobDocument(Answer):
 
 
 def _status_of(job: Job, *, detailed: bool) -> JobStatus:
-    code = job.submitted.resolved.code
     return JobStatus(
         state=job.state,
         reason=job.reason,
@@ -278,5 +288,5 @@ def _status_of(job: Job, *, detailed: bool) -> JobStatus:
         submitted_at=job.submitted_at,
         started_at=next((attempt.started_at for attempt in job.attempts if attempt.started_at), None),
         ended_at=job.ended_at,
-        attempts=[AttemptStatus.of(attempt, code, detailed=detailed) for attempt in job.attempts],
+        attempts=[AttemptStatus.of(attempt, job.submitted.resolved, detailed=detailed) for attempt in job.attempts],
     )
