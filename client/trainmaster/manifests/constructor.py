@@ -13,7 +13,7 @@ from trainmaster.manifests.composer import MAX_DEPTH, MappingNode, Node, ScalarN
 from trainmaster.manifests.scalars import Scalar, plain_value
 from trainmaster.manifests.source import MAX_SOURCE_BYTES, Fault, ManifestError, Source, Span
 
-MAX_NODES: Final = 100_000
+MAX_NODES: Final = 30_000
 MAX_CHARACTERS: Final = 8 * MAX_SOURCE_BYTES  # of values and of the pointers that lead to them
 
 
