@@ -12,10 +12,11 @@ def main() -> None:
     dist.init_process_group("gloo")
     ranks = torch.tensor([dist.get_rank()])
     dist.all_reduce(ranks)
-    print(
+    line = (
         f"rank {dist.get_rank()} of {dist.get_world_size()}, process {os.environ['LOCAL_RANK']} of replica "
-        f"{os.environ['VC_TASK_INDEX']}: the ranks add up to {ranks.item()}"
+        f"{os.environ['VC_TASK_INDEX']}: the ranks add up to {ranks.item()}\n"
     )
+    print(line, end="")  # in one piece: the processes of a replica share its log, and unbuffered each piece is a write
     dist.barrier()  # nobody leaves while another still talks
     dist.destroy_process_group()
 

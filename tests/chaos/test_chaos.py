@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import witness
+from tests.chaos import accounts, witness
 from tests.chaos.fates import FATES, Fate
 from tests.chaos.storm import Storm, plan
 from tests.support.platform import ENDED, Platform, await_
@@ -66,6 +66,7 @@ def _complaints(storm: Storm) -> Iterator[str]:
         yield f"the stream has other jobs than were submitted: {set(stories) ^ set(storm.ids.values())}"
     for name, job in storm.ids.items():
         yield from _complaints_about(storm.platform, name, job, fates[name], stories[job])
+    yield from accounts.complaints_about_usage(storm.platform, storm.ids)
     yield from witness.complaints_about_machine(storm.platform, storm.ids)
 
 
