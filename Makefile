@@ -44,6 +44,7 @@ storm: $(VENV)/dev.stamp
 chaos: export CHAOS_SEED ?= $(shell date +%s)
 chaos: export CHAOS_JOBS ?= 200
 chaos: export CHAOS_SECONDS ?= 600
+chaos: export CHAOS_NATS_AWAY_S ?= 600
 chaos: $(VENV)/dev.stamp
 	@echo "seed $$CHAOS_SEED, $$CHAOS_JOBS jobs, $$CHAOS_SECONDS s"
 	@$(BIN)/python -m pytest tests/chaos $(ARGS)

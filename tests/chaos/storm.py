@@ -38,11 +38,12 @@ class Errand:
 
 @dataclass(frozen=True)
 class Blow:
-    """A kill, or a halt of so many seconds, of one part of the platform."""
+    """A kill of one part of the platform, a halt of so many seconds, or so many in which it comes forward slowly."""
 
     at_s: float
     victim: str
     halt_s: float = 0.0
+    slow_s: float = 0.0
     away_s: float = 0.0
 
 
@@ -78,7 +79,9 @@ def _blows(chance: random.Random, duration_s: float) -> Iterator[Blow]:
     at_s = chance.uniform(2, 5)
     while at_s < duration_s:
         victim = chance.choice(["platform", "platform", "agent", "nats"])
-        if victim != "platform" and chance.random() < 0.4:
+        if victim == "agent" and chance.random() < 0.3:
+            yield Blow(at_s, victim, slow_s=round(chance.uniform(2, 8), 2))
+        elif victim != "platform" and chance.random() < 0.4:
             yield Blow(at_s, victim, halt_s=round(chance.uniform(0.5, 5), 2))
         else:
             yield Blow(at_s, victim, away_s=round(chance.uniform(0, 2), 2))
@@ -147,7 +150,8 @@ class Storm:
     # --- blows
 
     def _strike(self, blow: Blow) -> None:
-        self._note(f"{'halt' if blow.halt_s else 'kill'} {blow.victim} {blow.halt_s or blow.away_s} s")
+        kind = "slow" if blow.slow_s else "halt" if blow.halt_s else "kill"
+        self._note(f"{kind} {blow.victim} {blow.slow_s or blow.halt_s or blow.away_s} s")
         if blow.victim == "platform":
             self.platform.kill()
             time.sleep(blow.away_s)
@@ -156,12 +160,20 @@ class Storm:
             return
         process = await_(f"{blow.victim} runs", lambda: self.platform.child(VICTIMS[blow.victim]))
         with suppress(ProcessLookupError):
-            self._hit(process, blow.halt_s)
+            self._hit(process, blow)
 
-    def _hit(self, process: int, halt_s: float) -> None:
-        if not halt_s:
+    def _hit(self, process: int, blow: Blow) -> None:
+        if blow.slow_s:
+            until = time.monotonic() + blow.slow_s
+            while time.monotonic() < until:
+                self._halt(process, 0.2)
+                time.sleep(0.02)
+        elif blow.halt_s:
+            self._halt(process, blow.halt_s)
+        else:
             os.kill(process, signal.SIGKILL)
-            return
+
+    def _halt(self, process: int, halt_s: float) -> None:
         os.kill(process, signal.SIGSTOP)
         time.sleep(halt_s)
         os.kill(process, signal.SIGCONT)

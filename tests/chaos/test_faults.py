@@ -22,7 +22,9 @@ import pytest
 from tests.chaos.storm import VICTIMS
 from tests.support.platform import Platform, await_, job_document
 
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(300)]
+NATS_AWAY_S = float(os.environ.get("CHAOS_NATS_AWAY_S", "30"))
+
+pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(300 + 2 * NATS_AWAY_S)]
 
 STEADY = 'for i in $(seq 1 {count}); do echo "line $i"; sleep 0.1; done'
 
@@ -142,7 +144,7 @@ def test_a_port_that_is_taken_is_named(platform: Platform) -> None:
     well_again(platform)
 
 
-def test_nats_may_be_away_for_half_a_minute(platform: Platform) -> None:
+def test_nats_may_be_away_for_a_while(platform: Platform) -> None:
     platform.up()
     job = platform.submit(job_document("runs-on", STEADY.format(count=150)))
     platform.await_state(job, "Running")
@@ -150,9 +152,9 @@ def test_nats_may_be_away_for_half_a_minute(platform: Platform) -> None:
     assert nats is not None
     os.kill(nats, signal.SIGSTOP)
     try:
-        time.sleep(15)
+        time.sleep(NATS_AWAY_S / 2)
         assert not is_ready(platform)
-        time.sleep(15)
+        time.sleep(NATS_AWAY_S / 2)
     finally:
         os.kill(nats, signal.SIGCONT)
     assert platform.await_end(job, 120)["status"]["state"] == "Succeeded"

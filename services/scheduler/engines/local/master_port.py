@@ -1,8 +1,9 @@
 """The port at which the replicas of a gang meet: free on this machine, and not given to another gang.
 
-All gangs share the host's network. The search begins at the port that the caller would like, or at a place that the
-gang's name gives, and stays below the ports that Linux gives to outgoing connections, so that none of those takes the
-port between now and the moment at which rank 0 listens on it.
+All gangs share the host's network, those of another platform on this machine too, and seconds pass between now and the
+moment at which rank 0 listens. So the port that is the same for all jobs elsewhere is no good here: the search begins at
+a place that the gang's id gives. It stays below the ports that Linux gives to outgoing connections, so that none of
+those takes the port in the meantime.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ VARIABLES: Final = ("MASTER_PORT", "PET_MASTER_PORT")
 
 def pick_port(gang: GangStart, taken: Collection[int]) -> int:
     """The first port of the search that nobody has."""
-    wanted = gang.replicas[0].env.get("MASTER_PORT", "")
-    start = int(wanted) - FIRST_PORT if wanted.isdecimal() else zlib.crc32(gang.id.encode())
+    start = zlib.crc32(gang.id.encode())
     for step in range(PORT_COUNT):
         port = FIRST_PORT + (start + step) % PORT_COUNT
         if port not in taken and is_free(port):
