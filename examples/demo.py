@@ -77,9 +77,9 @@ class Demo:
         self._clear()
         try:
             self._command.show("up", "--home", str(self._home), "--port", "0", "--nodes", "2", "--detach")
-            self._train()
+            job_id = self._train()
             self._command.show("down", "--home", str(self._home))
-            self._check_nothing_is_left()
+            self._check_nothing_is_left(job_id)
         finally:
             self._command.ask("down", "--home", str(self._home), "--replicas")  # after a failure; else it is down
 
@@ -90,11 +90,11 @@ class Demo:
             shutil.rmtree(self._folder)
         self.data.mkdir(parents=True)
 
-    def _train(self) -> None:
-        """One job from start to end, and what the platform tells of it."""
+    def _train(self) -> str:
+        """One job from start to end, and what the platform tells of it; gives the job's id."""
         mounted = self._submit()
         self._command.show("logs", JOB, "--follow")
-        self._check_succeeded()
+        job_id = self._succeeded_job()
         self._command.show("events", JOB)
         self._command.show("describe", JOB)
         self._show_bill()
@@ -107,6 +107,7 @@ class Demo:
         if reached < ACCURACY_MIN:
             raise DemoError(f"{reached:.2f} % of the held-out digits are read right; {ACCURACY_MIN} % are to be")
         print(f"\n{JOB} succeeded: {reached:.2f} % of the held-out digits are read right")
+        return job_id
 
     def _show_bill(self) -> None:
         """The bill, once the last record is in it: it comes a moment after the end."""
@@ -140,10 +141,13 @@ class Demo:
         target.write_text(text.replace("upload: .", f"upload: {json.dumps(str(EXAMPLES / JOB))}"))
         return target
 
-    def _check_succeeded(self) -> None:
-        status = json.loads(self._command.answer("get", "job", JOB, "-o", "json"))["status"]
+    def _succeeded_job(self) -> str:
+        """The job's id."""
+        job = json.loads(self._command.answer("get", "job", JOB, "-o", "json"))
+        status = job["status"]
         if status["state"] != "Succeeded":
             raise DemoError(f"the job ended {status['state']}: {status.get('message') or status.get('reason')}")
+        return str(job["metadata"]["id"])
 
     def _curves_of_log(self) -> tuple[Curve, Curve]:
         """Validation loss and accuracy as rank 0 told them in its log."""
@@ -155,17 +159,17 @@ class Demo:
         accuracies = tuple(ScalarPoint(step, accuracy) for step, _, accuracy in epochs)
         return Curve("Loss/validation", losses, {}), Curve("Accuracy/validation", accuracies, {})
 
-    def _check_nothing_is_left(self) -> None:
+    def _check_nothing_is_left(self, job_id: str) -> None:
         deadline = time.monotonic() + LEAVING_S
-        while left := list(self._processes()):
+        while left := list(self._processes(job_id)):
             if time.monotonic() > deadline:
                 raise DemoError("processes are left:\n" + "\n".join(left))
             time.sleep(0.1)
         print("no process is left")
 
-    def _processes(self) -> Iterator[str]:
+    def _processes(self, job_id: str) -> Iterator[str]:
         """Processes of this demo: the platform, its children, and replicas with all that they started."""
-        home, job = str(self._home).encode(), f"TM_JOB_NAME={JOB}\0".encode()
+        home, job = str(self._home).encode(), f"TM_JOB_ID={job_id}\0".encode()
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 arguments, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()

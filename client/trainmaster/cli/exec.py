@@ -26,7 +26,7 @@ from trainmaster.sandboxes import ExecEnded
     help="Seconds after which the command is ended.",
 )
 def command(job: str, words: tuple[str, ...], role: str | None, index: int, timeout_s: float) -> int:
-    r"""Run a command in the sandbox of a running replica.
+    """Run a command in the sandbox of a running replica.
 
     It runs beside the replica's own, sees what the replica sees, has its environment and no more rights, and gets no
     input. The exit code is the command's; 124 where its time was over. Ctrl-C ends it.
@@ -34,7 +34,7 @@ def command(job: str, words: tuple[str, ...], role: str | None, index: int, time
     \b
       trainmaster exec mnist --index 1 -- nvidia-smi
       trainmaster exec mnist -- bash -c 'ls -l /tmp | head'
-    """
+    """  # noqa: D301  # click reads the backspace character
     with connected() as client:
         for piece in client.execute(job, words, role=role, index=index, timeout_s=timeout_s):
             if isinstance(piece, ExecEnded):

@@ -23,14 +23,14 @@ from trainmaster.rendering.style import text
 @click.option("--follow", is_flag=True, help="Follow the new job until it has ended; the exit code says how.")
 @output_option
 def command(job: str, changes: tuple[str, ...], name: str | None, output: str, *, follow: bool) -> int:
-    r"""Submit a job once more, with changes.
+    """Submit a job once more, with changes.
 
     The new job has the spec of the old one, its project and labels. A PATH is the keys down to a value, with dots
     between them and positions in lists as numbers from 0; a VALUE is YAML, and null takes away what is there:
 
     \b
       trainmaster rerun mnist --set spec.roles.0.replicas=4 --set 'spec.env.LR="0.1"' --set spec.retry=null
-    """
+    """  # noqa: D301  # click reads the backspace character
     parsed = [parse_change(change) for change in changes]
     screen = Screen.here()
     with connected() as client:

@@ -1,8 +1,8 @@
 """The port at which the replicas of a gang meet: free on this machine, and not given to another gang.
 
 All gangs share the host's network, those of another platform on this machine too, and seconds pass between now and the
-moment at which rank 0 listens. So the port that is the same for all jobs elsewhere is no good here: the search begins at
-a place that the gang's id gives. It stays below the ports that Linux gives to outgoing connections, so that none of
+moment at which rank 0 listens. So the port that is the same for all jobs elsewhere is no good here: the search begins
+at a place that the gang's id gives. It stays below the ports that Linux gives to outgoing connections, so that none of
 those takes the port in the meantime.
 """
 
