@@ -41,7 +41,7 @@ class WatchdogService:
 
     def __init__(self, settings: WatchdogSettings, bus: Bus, clock: Clock) -> None:
         registry = CollectorRegistry()
-        self._bus = bus
+        self.bus = bus
         self._stopping = asyncio.Event()
         self._jobs = JobReadModel(settings.readmodel_file, bus)
         self._memory = Memory(settings.memory_file)
@@ -76,7 +76,7 @@ class WatchdogService:
             await end(work, stopping)
             self._jobs.close()
             self._memory.close()
-            await self._bus.close()
+            await self.bus.close()
 
     async def stop(self) -> None:
         """Let `run` end."""
@@ -86,8 +86,8 @@ class WatchdogService:
         """What must be in order for the watchdog to be ready."""
         consumers = (WATCHDOG_ATTEMPTS, *(watchdog_partition(number) for number in range(LOG_PARTITIONS)))
         return {
-            "jetstream": checks.jetstream(self._bus),
-            **{each.durable: checks.consumer(self._bus, each) for each in consumers},
+            "jetstream": checks.jetstream(self.bus),
+            **{each.durable: checks.consumer(self.bus, each) for each in consumers},
             "reacts": self._check_reacts,
         }
 
@@ -106,7 +106,7 @@ class WatchdogService:
 
     def _hears(self) -> bool:
         """Whether what replicas write reaches this service."""
-        return self._bus.client.is_connected and all(scanner.caught_up for scanner in self._scanners)
+        return self.bus.client.is_connected and all(scanner.caught_up for scanner in self._scanners)
 
     async def _check_reacts(self) -> str:
         if not self.reacts.is_set():

@@ -147,5 +147,6 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "replicas.changed": _replicas_changed,
     "diagnosis.requested": lambda data: f"of {_listed(data.texts('nodes'))}",
     "diagnosis.finished": _diagnosis_finished,
+    "code.resolved": lambda data: f"commit {data.text('revision')[:12]} of {data.text('uri')}",
     "incident.raised": _incident,
 }

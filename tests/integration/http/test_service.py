@@ -53,9 +53,12 @@ async def ready(port: int) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", ["watchdog", "diagnoser"])
-async def test_a_service_runs_alone_and_ends_well_on_sigterm(bus: Bus, nats_server: NatsServer, name: str) -> None:
+async def test_a_service_runs_alone_and_ends_well_on_sigterm(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path, name: str
+) -> None:
     port = free_port()
-    with process(f"services.{name}", nats_url=nats_server.url, nats_user="", port=str(port)) as child:
+    home = {"home": str(tmp_path)} if name == "watchdog" else {}
+    with process(f"services.{name}", nats_url=nats_server.url, nats_user="", port=str(port), **home) as child:
         checks = await ready(port)
         assert f"{name}.jetstream" in checks
         child.send_signal(signal.SIGTERM)
@@ -81,9 +84,11 @@ def test_wrong_settings_end_the_process_with_every_variable_named() -> None:
     assert "Traceback" not in words
 
 
-async def test_several_services_share_one_process_and_one_address(bus: Bus, nats_server: NatsServer) -> None:
+async def test_several_services_share_one_process_and_one_address(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path
+) -> None:
     services: list[Service] = [
-        await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user="")),
+        await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path)),
         await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user="")),
     ]
     server, stopping = HttpServer("127.0.0.1", 0), asyncio.Event()
@@ -94,8 +99,8 @@ async def test_several_services_share_one_process_and_one_address(bus: Bus, nats
     await asyncio.wait_for(task, 20)
 
 
-async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsServer) -> None:
-    healthy = await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user=""))
+async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> None:
+    healthy = await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path))
     failing = await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user=""))
 
     class Failing:
