@@ -169,13 +169,14 @@ class Demo:
 
     def _processes(self, job_id: str) -> Iterator[str]:
         """Processes of this demo: the platform, its children, and replicas with all that they started."""
-        home, job = str(self._home).encode(), f"TM_JOB_ID={job_id}\0".encode()
+        home = str(self._home).encode()
+        marks = (f"TRAINMASTER_HOME={self._home}\0".encode(), f"TM_JOB_ID={job_id}\0".encode())
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 arguments, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
             except OSError:  # it has ended, or is somebody else's
                 continue
-            if home in arguments or home in environment or job in environment:
+            if home in arguments or any(mark in environment for mark in marks):
                 yield f"{process.name} {arguments.replace(bytes(1), b' ').decode(errors='replace')}"
 
 
