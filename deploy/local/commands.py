@@ -25,7 +25,6 @@ _START_S: Final = 60.0
 _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 _LOG_LINES: Final = 5
-_GO_ON: Final = "; running replicas go on and are taken up by the next start"
 
 home_option = click.option(
     "--home",
@@ -73,11 +72,16 @@ def down(home_path: Path | None, *, replicas: bool) -> None:
         _stop(home, running)
     except TrainmasterError as error:
         raise click.ClickException(error.message) from error
-    click.echo("platform stopped" + ("" if replicas else _GO_ON))
+    click.echo(f"platform stopped{_what_goes_on(home)}")
 
 
 def _home(path: Path | None) -> Home:
     return Home(path.absolute()) if path else Home.default()
+
+
+def _what_goes_on(home: Home) -> str:
+    gangs = home.running_gangs()
+    return f"; the replicas of {gangs} running jobs go on and are taken up by the next start" if gangs else ""
 
 
 def _password(home: Home) -> str:
@@ -98,7 +102,7 @@ def _run_here(home: Home, port: int, nodes: int, nats_port: int) -> None:
     with home.log.open("a") as log:
         configure_logging("json", "INFO", log)
         run_until_stopped(LaunchOptions(home, port=port, nats_port=nats_port, nodes=nodes), on_ready)
-    click.echo("platform stopped" + _GO_ON)
+    click.echo(f"platform stopped{_what_goes_on(home)}")
 
 
 def _start_detached(home: Home, port: int, nodes: int, nats_port: int) -> None:

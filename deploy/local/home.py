@@ -162,17 +162,12 @@ class Home:
 
     def is_held(self) -> bool:
         """Whether a platform holds the lock."""
-        try:
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return _is_locked(self.lock)
+
+    def running_gangs(self) -> int:
+        """How many gangs have replicas that run now: a runner holds its replica's lock for life."""
+        gangs = (self.root / "gangs").glob("tj-*")
+        return sum(any(_is_locked(lock) for lock in gang.glob("replicas/*/lock")) for gang in gangs)
 
     def running(self) -> RunningPlatform | None:
         """What the platform that holds the lock says of itself, once it is ready."""
@@ -188,6 +183,20 @@ class Home:
         partial = self.state.with_suffix(".part")
         partial.write_text(platform.model_dump_json())
         partial.replace(self.state)
+
+
+def _is_locked(file: Path) -> bool:
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def write_private(path: Path, text: str, *, replace: bool = True) -> None:

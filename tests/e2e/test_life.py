@@ -154,3 +154,15 @@ def test_the_whole_api_is_documented_in_one_place(platform: Platform) -> None:
     assert answer.status_code == 200, answer.text
     prefixes = {"/".join(path.split("/")[:3]) for path in answer.json()["paths"]}
     assert prefixes >= {"/v1/jobs", "/v1/assets", "/v1/auth", "/v1/pools", "/v1/queue", "/v1/logs", "/v1/scalars"}
+
+
+def test_down_says_whose_replicas_go_on_and_up_takes_them_up(own_platform: Platform) -> None:
+    job = own_platform.submit(job_document("goes-on", "sleep 4; echo there"))
+    own_platform.await_state(job, "Running")
+    said = own_platform.cli("down", "--home", str(own_platform.home)).stdout
+    assert "the replicas of 1 running jobs go on" in said
+    own_platform.up()
+    assert own_platform.await_end(job)["status"]["state"] == "Succeeded"
+    assert own_platform.log(job) == b"there\n"
+    assert "go on" not in own_platform.cli("down", "--home", str(own_platform.home)).stdout
+    own_platform.up()
