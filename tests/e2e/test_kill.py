@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.platform import Platform, await_, job_document
 
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 SCRATCH = {"type": "storage", "source": "scratch", "mountPath": "/mnt/data"}
 # Each replica notes its start on the mount, and writes what it prints there too.
