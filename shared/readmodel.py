@@ -25,6 +25,7 @@ import structlog
 
 from shared.bus import Bus, CaughtUp
 from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
+from shared.rebuildable import open_rebuildable
 
 _SCHEMA_VERSION: Final = 1
 _RETRY_S: Final = 1.0
@@ -152,7 +153,7 @@ class JobReadModel:
     async def _open(self) -> None:
         identity, last = await self._bus.stream_identity()
         try:
-            self._db = _connect(self._path)
+            self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
             self.sequence = int(stored["sequence"])
             whole = self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
@@ -172,7 +173,7 @@ class JobReadModel:
         self._log.info("readmodel_rebuilt")
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-        self._db = _connect(self._path)
+        self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         known = "INSERT INTO meta VALUES ('stream', ?), ('boot', ?), ('sequence', '0')"
@@ -253,18 +254,6 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = OFF")
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, _SCHEMA_VERSION):
-        database.close()
-        raise sqlite3.DatabaseError(f"schema version {version}, this version reads {_SCHEMA_VERSION}")
-    return database
 
 
 def _where(query: JobQuery) -> tuple[str, tuple[object, ...]]:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from shared.auth.keys import SigningKey
 from shared.errors import TrainmasterError
+from shared.locks import is_locked
 from shared.vault import Keyring
 
 NATS_USERS: Final = ("platform", "submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent", "billing")
@@ -162,12 +163,12 @@ class Home:
 
     def is_held(self) -> bool:
         """Whether a platform holds the lock."""
-        return _is_locked(self.lock)
+        return is_locked(self.lock)
 
     def running_gangs(self) -> int:
         """How many gangs have replicas that run now: a runner holds its replica's lock for life."""
         gangs = (self.root / "gangs").glob("tj-*")
-        return sum(any(_is_locked(lock) for lock in gang.glob("replicas/*/lock")) for gang in gangs)
+        return sum(any(is_locked(lock) for lock in gang.glob("replicas/*/lock")) for gang in gangs)
 
     def running(self) -> RunningPlatform | None:
         """What the platform that holds the lock says of itself, once it is ready."""
@@ -183,20 +184,6 @@ class Home:
         partial = self.state.with_suffix(".part")
         partial.write_text(platform.model_dump_json())
         partial.replace(self.state)
-
-
-def _is_locked(file: Path) -> bool:
-    try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def write_private(path: Path, text: str, *, replace: bool = True) -> None:

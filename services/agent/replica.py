@@ -11,9 +11,7 @@ Locks are tried only where `exit.json` exists: before that, a try could be in th
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from services.agent.domain.tail import Tail
 from services.agent.memory import Memory, write_atomically
 from services.agent.source import Source
 from services.agent.tensorboard import event_files
+from shared.locks import is_locked
 from shared.logs_wire import FileRef, Kind
 
 SHIP_FILE = "ship.json"
@@ -79,7 +78,7 @@ class Replica:
         """Whether nothing of the replica runs any more."""
         if not self.directory.exists():
             return True
-        return is_written(self.directory / _EXIT_FILE) and is_free(self.directory / _LOCK_FILE)
+        return is_written(self.directory / _EXIT_FILE) and not is_locked(self.directory / _LOCK_FILE)
 
     def find_event_files(self) -> list[str]:
         """Event files of this attempt; may take long on a slow file system."""
@@ -143,18 +142,3 @@ def is_written(path: Path) -> bool:
         return path.stat().st_size > 0
     except OSError:
         return False
-
-
-def is_free(lock: Path) -> bool:
-    """Whether nobody holds the lock; a lock file that is gone is held by nobody."""
-    try:
-        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    return True

@@ -23,6 +23,7 @@ from shared.bus.streams import USAGE
 from shared.clock import rfc3339
 from shared.events import Event, Usage, UsageCorrected, decode, encode
 from shared.jobs import Recorded
+from shared.rebuildable import open_rebuildable
 
 SUBJECTS: Final = ("tm.usage.*",)
 _SCHEMA_VERSION: Final = 1
@@ -105,7 +106,7 @@ class UsageBook:
     async def _open(self) -> None:
         identity, last = await self._bus.stream_identity(USAGE)
         try:
-            self._db = _connect(self._path)
+            self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
             self.sequence = int(stored["sequence"])
             usable = stored["stream"] == identity and self.sequence <= last
@@ -119,7 +120,7 @@ class UsageBook:
         self.close()
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-        self._db = _connect(self._path)
+        self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         self._db.execute("INSERT INTO meta VALUES ('stream', ?), ('sequence', '0')", (identity,))
@@ -148,15 +149,3 @@ class UsageBook:
 
 def _record_of(event: Event) -> str:
     return event.data.corrects[0] if isinstance(event.data, UsageCorrected) else event.id
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = OFF")
-    version = database.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, _SCHEMA_VERSION):
-        database.close()
-        raise sqlite3.DatabaseError(f"schema version {version}, this version reads {_SCHEMA_VERSION}")
-    return database

@@ -23,6 +23,7 @@ from services.watchdog.domain.matching import Scan
 from services.watchdog.domain.policy import Found
 from shared.events import ReplicaRef as EventReplica
 from shared.logs_wire import ReplicaRef
+from shared.rebuildable import open_rebuildable
 
 CACHED_SCANS: Final = 4096
 _SCHEMA_VERSION: Final = 1
@@ -141,14 +142,9 @@ class Memory:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None)
+    database = open_rebuildable(path, _SCHEMA_VERSION)
     try:
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = OFF")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _SCHEMA_VERSION):
-            raise sqlite3.DatabaseError(f"schema version {version}, this version reads {_SCHEMA_VERSION}")
-        if version == 0:
+        if database.execute("PRAGMA user_version").fetchone()[0] == 0:
             database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
         database.execute("SELECT 1 FROM scans, found, outputs LIMIT 1")
     except sqlite3.Error:
