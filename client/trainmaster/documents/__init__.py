@@ -1,0 +1,33 @@
+"""What the platform says about jobs, as frozen values; each keeps or is made of one JSON document of the API.
+
+Catalog documents stay JSON.
+"""
+
+from __future__ import annotations
+
+from trainmaster.documents.answers import Applied, Page, Upload
+from trainmaster.documents.events import JobEvent
+from trainmaster.documents.explanations import Blocker, Explanation
+from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Incident, Job, Replica, ReplicaExit
+from trainmaster.documents.logs import Curve, LogChunk, LogPage, LogSource, ScalarPoint
+
+__all__ = [
+    "ENDED_STATES",
+    "Applied",
+    "Attempt",
+    "Blocker",
+    "Curve",
+    "Decision",
+    "Explanation",
+    "Incident",
+    "Job",
+    "JobEvent",
+    "LogChunk",
+    "LogPage",
+    "LogSource",
+    "Page",
+    "Replica",
+    "ReplicaExit",
+    "ScalarPoint",
+    "Upload",
+]

@@ -1,0 +1,97 @@
+"""What `/v1/logs` and `/v1/scalars` answer: sources, pages, chunks, curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trainmaster.decoding import Document, Fields
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """One replica's log."""
+
+    attempt: int
+    role: str
+    index: int
+    size_bytes: int
+    ended: bool
+
+    @property
+    def name(self) -> str:
+        """`worker-0`."""
+        return f"{self.role}-{self.index}"
+
+    @classmethod
+    def of(cls, fields: Fields) -> LogSource:
+        """The log that an entry of `/v1/logs/{job}` describes."""
+        return cls(
+            attempt=fields.integer("attempt"),
+            role=fields.text("role"),
+            index=fields.integer("index"),
+            size_bytes=fields.integer("size"),
+            ended=fields.flag("ended"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Some bytes of a log, where they begin, and where the next page does."""
+
+    content: bytes
+    offset: int
+    next_offset: int
+    size_bytes: int
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Some text of a replica's log; it may begin or end within a line."""
+
+    attempt: int
+    role: str
+    index: int
+    offset: int
+    text: str
+
+    @property
+    def document(self) -> Document:
+        """The chunk as the API sends it."""
+        return {name: getattr(self, name) for name in ("attempt", "role", "index", "offset", "text")}
+
+    @classmethod
+    def of(cls, document: Any) -> LogChunk:
+        """The chunk that a `chunk` event of the follow stream holds."""
+        fields = Fields.of(document)
+        return cls(
+            attempt=fields.integer("attempt"),
+            role=fields.text("role"),
+            index=fields.integer("index"),
+            offset=fields.integer("offset"),
+            text=fields.text("text"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarPoint:
+    """One value of a curve."""
+
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The scalars that a job wrote under one tag."""
+
+    tag: str
+    points: tuple[ScalarPoint, ...]
+    document: Document
+
+    @classmethod
+    def of(cls, fields: Fields) -> Curve:
+        """One entry of the `tags` of `/v1/scalars/{job}`."""
+        points = (ScalarPoint(point.integer("step"), point.number("value")) for point in fields.each("points"))
+        return cls(fields.text("tag"), tuple(points), dict(fields.document))

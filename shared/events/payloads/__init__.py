@@ -1,0 +1,91 @@
+"""The payloads: one class a kind of event, with its type, subject, kind and author."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.events.payloads.base import Author, Kind, Payload, Unknown
+from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
+from shared.events.payloads.nodes import NodeReported
+from shared.events.payloads.observations import (
+    CodeResolved,
+    DiagnosisFinished,
+    DiagnosisRequested,
+    IncidentRaised,
+    ReplicasChanged,
+)
+from shared.events.payloads.transitions import (
+    Admitted,
+    AttemptEnded,
+    Deleted,
+    Failed,
+    Placed,
+    Queued,
+    RetryDecided,
+    Started,
+    Stopped,
+    StopRequested,
+    Submitted,
+    Succeeded,
+)
+from shared.events.payloads.usage import Usage, UsageCorrected, UsageMetered
+
+PAYLOADS: Final[tuple[type[Payload], ...]] = (
+    Submitted,
+    Queued,
+    Placed,
+    Admitted,
+    Started,
+    StopRequested,
+    AttemptEnded,
+    RetryDecided,
+    Succeeded,
+    Failed,
+    Stopped,
+    Deleted,
+    ReplicasChanged,
+    CodeResolved,
+    DiagnosisRequested,
+    DiagnosisFinished,
+    IncidentRaised,
+    NameClaimed,
+    NameReleased,
+    LeaderElected,
+    NodeReported,
+    UsageMetered,
+    UsageCorrected,
+)
+PAYLOAD_OF_TYPE: Final[dict[str, type[Payload]]] = {payload.TYPE: payload for payload in PAYLOADS}
+
+__all__ = [
+    "PAYLOADS",
+    "PAYLOAD_OF_TYPE",
+    "Admitted",
+    "AttemptEnded",
+    "Author",
+    "CodeResolved",
+    "Deleted",
+    "DiagnosisFinished",
+    "DiagnosisRequested",
+    "Failed",
+    "IncidentRaised",
+    "Kind",
+    "LeaderElected",
+    "NameClaimed",
+    "NameReleased",
+    "NodeReported",
+    "Payload",
+    "Placed",
+    "Queued",
+    "ReplicasChanged",
+    "RetryDecided",
+    "Started",
+    "StopRequested",
+    "Stopped",
+    "Submitted",
+    "Succeeded",
+    "Unknown",
+    "Usage",
+    "UsageCorrected",
+    "UsageMetered",
+]

@@ -1,0 +1,28 @@
+"""What every payload says of its kind, and the payload of a kind that this version does not know."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from shared.events.facts import Fact
+
+Author = Literal["submitter", "scheduler", "watchdog", "diagnoser", "logs"]
+Kind = Literal["state", "obs", "name", "epoch", "node", "usage"]
+
+
+class Payload(Fact):
+    """Base of the payloads; the class variables describe the kind of event."""
+
+    TYPE: ClassVar[str]
+    SUFFIX: ClassVar[str]
+    KIND: ClassVar[Kind]
+    AUTHOR: ClassVar[Author]
+
+
+class Unknown(Payload):
+    """Payload of an event type that this version does not know."""
+
+    TYPE = ""
+    SUFFIX = ""
+    KIND = "obs"
+    AUTHOR = "submitter"

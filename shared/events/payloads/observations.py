@@ -1,0 +1,81 @@
+"""What was seen of a job while it ran: facts that change no state and may come twice or late."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from shared.events.facts import NodeFinding, ReplicaChange, ReplicaRef, Sentence, Time
+from shared.events.payloads.base import Payload
+
+
+class ReplicasChanged(Payload):
+    """Replicas started or exited since the last such event; at most a second late."""
+
+    TYPE = "trainmaster.replicas.changed.v1"
+    SUFFIX = "replicas.changed"
+    KIND = "obs"
+    AUTHOR = "scheduler"
+
+    changes: tuple[ReplicaChange, ...]
+
+
+class CodeResolved(Payload):
+    """The attempt runs this commit; the first such event of an attempt holds."""
+
+    TYPE = "trainmaster.code.resolved.v1"
+    SUFFIX = "code.resolved"
+    KIND = "obs"
+    AUTHOR = "scheduler"
+
+    uri: str
+    revision: str
+
+
+class DiagnosisRequested(Payload):
+    """The placed nodes are to be checked before user code runs.
+
+    `machines` has the machine whose agent answers for a node; a node that is missing is a machine of its own.
+    """
+
+    TYPE = "trainmaster.diagnosis.requested.v1"
+    SUFFIX = "diagnosis.requested"
+    KIND = "obs"
+    AUTHOR = "scheduler"
+
+    nodes: tuple[str, ...]
+    machines: dict[str, str] = Field(default_factory=dict)
+
+
+class DiagnosisFinished(Payload):
+    """The outcome of a diagnosis: which nodes failed, and why."""
+
+    TYPE = "trainmaster.diagnosis.finished.v1"
+    SUFFIX = "diagnosis.finished"
+    KIND = "obs"
+    AUTHOR = "diagnoser"
+
+    passed: bool
+    bad_nodes: tuple[str, ...] = ()
+    message: Sentence = ""
+    findings: tuple[NodeFinding, ...] = ()
+
+
+class IncidentRaised(Payload):
+    """A rule matched: the line, what stood before it, and what is done about it.
+
+    A silence has no replica, and a sentence for its line; `at` is when it was noticed.
+    """
+
+    TYPE = "trainmaster.incident.raised.v1"
+    SUFFIX = "incident.raised"
+    KIND = "obs"
+    AUTHOR = "watchdog"
+
+    rule: str
+    line: str
+    before: tuple[str, ...] = ()
+    replica: ReplicaRef | None = None
+    action: Literal["none", "stop"] = "none"
+    at: Time | None = None
