@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -74,6 +74,15 @@ ReplicaState = Literal["Pending", "Running", "Succeeded", "Failed", "Stopped"]
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def but(self, **changes: object) -> Self:
+        """A copy with some fields changed to values that are valid already; folding does little else."""
+        changed = type(self).__new__(type(self))
+        object.__setattr__(changed, "__dict__", {**self.__dict__, **changes})
+        object.__setattr__(changed, "__pydantic_fields_set__", self.__pydantic_fields_set__ | changes.keys())
+        object.__setattr__(changed, "__pydantic_extra__", None)
+        object.__setattr__(changed, "__pydantic_private__", None)
+        return changed
 
 
 class Replica(_Record):
@@ -185,7 +194,7 @@ def fold(job: Job | None, recorded: Recorded) -> Job | None:
     if job.deleted or job.state not in ALLOWED_IN[type(payload)]:
         return _refuse_state_event(job, recorded)
     moved = _MOVES[type(payload)](job, recorded.event)
-    return moved.model_copy(update={"sequence": recorded.sequence})
+    return moved.but(sequence=recorded.sequence)
 
 
 def fold_all(history: Iterable[Recorded]) -> Job | None:
@@ -220,12 +229,12 @@ def _submitted(recorded: Recorded, payload: ev.Submitted) -> Job:
 
 def _with_attempt(job: Job, attempt: Attempt, **changes: object) -> Job:
     attempts = tuple(attempt if a.number == attempt.number else a for a in job.attempts)
-    return job.model_copy(update={"attempts": attempts, **changes})
+    return job.but(attempts=attempts, **changes)
 
 
 def _queued(job: Job, event: Event) -> Job:
     further = Attempt(number=job.attempt.number + 1, queued_at=event.time)
-    return job.model_copy(update={"attempts": (*job.attempts, further), "state": JobState.QUEUED})
+    return job.but(attempts=(*job.attempts, further), state=JobState.QUEUED)
 
 
 def _placed(job: Job, event: Event) -> Job:
@@ -235,37 +244,33 @@ def _placed(job: Job, event: Event) -> Job:
         for role in placement.roles
         for index in range(len(role.node_of))
     }
-    attempt = job.attempt.model_copy(
-        update={"placement": placement, "placed_at": event.time, "replicas": replicas},
-    )
+    attempt = job.attempt.but(placement=placement, placed_at=event.time, replicas=replicas)
     return _with_attempt(job, attempt, state=JobState.DIAGNOSING if placement.diagnosing else JobState.STARTING)
 
 
 def _admitted(job: Job, event: Event) -> Job:
-    attempt = job.attempt.model_copy(update={"admitted_at": event.time})
+    attempt = job.attempt.but(admitted_at=event.time)
     return _with_attempt(job, attempt, state=JobState.STARTING)
 
 
 def _started(job: Job, event: Event) -> Job:
-    attempt = job.attempt.model_copy(update={"started_at": event.time})
+    attempt = job.attempt.but(started_at=event.time)
     return _with_attempt(job, attempt, state=JobState.RUNNING)
 
 
 def _stop_requested(job: Job, event: Event) -> Job:
-    return job.model_copy(
-        update={"state": JobState.STOPPING, "stop": event.data, "stop_requested_at": event.time},
-    )
+    return job.but(state=JobState.STOPPING, stop=event.data, stop_requested_at=event.time)
 
 
 def _attempt_ended(job: Job, event: Event) -> Job:
-    attempt = job.attempt.model_copy(update={"ended": event.data, "ended_at": event.time})
+    attempt = job.attempt.but(ended=event.data, ended_at=event.time)
     state = JobState.STOPPING if job.state is JobState.STOPPING else JobState.DECIDING
     return _with_attempt(job, attempt, state=state)
 
 
 def _retry_decided(job: Job, event: Event) -> Job:
     decision = _expect(event.data, ev.RetryDecided)
-    attempt = job.attempt.model_copy(update={"decision": decision, "decided_at": event.time})
+    attempt = job.attempt.but(decision=decision, decided_at=event.time)
     return _with_attempt(job, attempt, state=JobState.RETRYING if decision.retry else JobState.DECIDING)
 
 
@@ -273,15 +278,13 @@ def _end(state: JobState) -> Callable[[Job, Event], Job]:
     def end(job: Job, event: Event) -> Job:
         reason = event.data.reason if isinstance(event.data, ev.Failed) else state.lower()
         message = getattr(event.data, "message", "")
-        return job.model_copy(
-            update={"state": state, "ended_at": event.time, "reason": reason, "message": message},
-        )
+        return job.but(state=state, ended_at=event.time, reason=reason, message=message)
 
     return end
 
 
 def _deleted(job: Job, _event: Event) -> Job:
-    return job.model_copy(update={"deleted": True})
+    return job.but(deleted=True)
 
 
 _MOVES: Final[Mapping[type[Payload], Callable[[Job, Event], Job]]] = {
@@ -302,7 +305,7 @@ _MOVES: Final[Mapping[type[Payload], Callable[[Job, Event], Job]]] = {
 def _observe(job: Job, event: Event) -> Job:
     attempt = next((a for a in job.attempts if a.number == event.attempt), None)
     changes = _observed(attempt, event) if attempt is not None else {}
-    return _with_attempt(job, attempt.model_copy(update=changes)) if attempt is not None and changes else job
+    return _with_attempt(job, attempt.but(**changes)) if attempt is not None and changes else job
 
 
 def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
@@ -333,10 +336,10 @@ def _after(replicas: Mapping[str, Replica], changes: Iterable[ev.ReplicaChange])
 
 def _changed(replica: Replica, change: ev.ReplicaChange) -> Replica:
     if change.state == "started":
-        return replica if replica.started_at else replica.model_copy(update={"started_at": change.at})
+        return replica if replica.started_at else replica.but(started_at=change.at)
     if replica.exit is not None:
         return replica
-    return replica.model_copy(update={"ended_at": change.at, "exit": change.exit or ev.ReplicaExit()})
+    return replica.but(ended_at=change.at, exit=change.exit or ev.ReplicaExit())
 
 
 PayloadT = TypeVar("PayloadT", bound=Payload)

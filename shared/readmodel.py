@@ -3,9 +3,9 @@
 `JobReadModel.run` follows JOBS from the sequence that the file has reached, folds each event and writes the job back.
 The file is no truth: it is written without waiting for the disk. One that is damaged, that belongs to another stream
 (the stream's creation time is stored in it), or that was written before the machine was started (a loss of power may
-have cut it anywhere), is deleted and built again from the events. An event and how far the file is are written together
-or not at all; while the disk is full the same event is tried again, and only then the memory and the listeners learn of
-it.
+have cut it anywhere), is deleted and built again from the events. Events that have come together, and how far the file
+is then, are written together or not at all, each job once; while the disk is full the same events are tried again, and
+only then the memory and the listeners learn of them. At a start only live jobs are read, which have an index.
 
 Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
 event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.
@@ -27,7 +27,7 @@ from shared.bus import Bus, CaughtUp
 from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
 from shared.rebuildable import open_rebuildable
 
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 _RETRY_S: Final = 1.0
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -37,6 +37,7 @@ CREATE TABLE jobs (
 ) WITHOUT ROWID;
 CREATE INDEX jobs_listed ON jobs (submitted_at DESC, id DESC) WHERE deleted = 0;
 CREATE INDEX jobs_named ON jobs (owner, name) WHERE deleted = 0;
+CREATE INDEX jobs_live ON jobs (id) WHERE live = 1;
 CREATE TABLE labels (label TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY (label, job)) WITHOUT ROWID;
 """
 _UPSERT: Final = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -87,6 +88,15 @@ class JobReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A job before and after an event."""
+
+    before: Job | None
+    after: Job
+    recorded: Recorded
+
+
 class JobReadModel:
     """Follows JOBS into a SQLite file; one a service."""
 
@@ -134,13 +144,11 @@ class JobReadModel:
     async def run(self) -> None:
         """Follow for ever."""
         await self._open()
-        async for item in self._bus.follow(after=self.sequence):
-            if isinstance(item, CaughtUp):
-                self.sequence = max(self.sequence, item.sequence)
-                self.caught_up.set()
-                self._log.info("readmodel_caught_up", sequence=item.sequence, live=len(self._live))
-            else:
-                await self._take_patiently(item)
+        async for batch in self._bus.follow_batches(after=self.sequence):
+            await self._take_patiently([item for item in batch if isinstance(item, Recorded)])
+            for item in batch:
+                if isinstance(item, CaughtUp):
+                    self._announce(item)
             async with self._moved:
                 self._moved.notify_all()
 
@@ -152,6 +160,7 @@ class JobReadModel:
 
     async def _open(self) -> None:
         identity, last = await self._bus.stream_identity()
+        existed = self._path.exists() and self._path.stat().st_size > 0
         try:
             self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
@@ -162,7 +171,7 @@ class JobReadModel:
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
         except (sqlite3.Error, KeyError, ValueError) as error:
-            if self._path.exists() and self._path.stat().st_size:
+            if existed:
                 self._log.warning("readmodel_unusable", reason=str(error))
             usable = False
         if not usable:
@@ -181,26 +190,42 @@ class JobReadModel:
         self.sequence = 0
         self._live = {}
 
-    async def _take_patiently(self, recorded: Recorded) -> None:
-        while True:
-            try:
-                return self._take(recorded)
-            except sqlite3.OperationalError as error:
-                self._log.error("readmodel_not_written", sequence=recorded.sequence, reason=str(error))
-            await asyncio.sleep(_RETRY_S)
+    def _announce(self, reached: CaughtUp) -> None:
+        self.sequence = max(self.sequence, reached.sequence)
+        self.caught_up.set()
+        self._log.info("readmodel_caught_up", sequence=reached.sequence, live=len(self._live))
 
-    def _take(self, recorded: Recorded) -> None:
-        before = after = None
-        if recorded.event.data.KIND in ("state", "obs"):
-            before = self.get(recorded.event.subject)
-            after = self._folded(before, recorded)
-        changed = None if after is before else after
-        self._write(recorded.sequence, changed, is_new=before is None)
-        if changed is not None:
-            self._remember(changed)
+    async def _take_patiently(self, events: list[Recorded]) -> None:
+        while events:
+            try:
+                self._take(events)
+            except sqlite3.OperationalError as error:
+                self._log.error("readmodel_not_written", sequence=events[0].sequence, reason=str(error))
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+    def _take(self, events: list[Recorded]) -> None:
+        changes = list(self._changes(events))
+        self._write(events[-1].sequence, changes)
+        for change in changes:
+            self._remember(change.after)
+            self.sequence = change.recorded.sequence
             for listener in self._listeners:
-                listener(before, changed, recorded)
-        self.sequence = recorded.sequence
+                listener(change.before, change.after, change.recorded)
+        self.sequence = events[-1].sequence
+
+    def _changes(self, events: list[Recorded]) -> Iterator[_Change]:
+        """What the events change, one after the other."""
+        moved: dict[str, Job] = {}
+        for recorded in events:
+            if recorded.event.data.KIND in ("state", "obs"):
+                job_id = recorded.event.subject
+                before = moved.get(job_id) or self.get(job_id)
+                after = self._folded(before, recorded)
+                if after is not None and after is not before:
+                    moved[job_id] = after
+                    yield _Change(before, after, recorded)
 
     def _folded(self, before: Job | None, recorded: Recorded) -> Job | None:
         try:
@@ -215,12 +240,14 @@ class JobReadModel:
         else:
             self._live[job.id] = job
 
-    def _write(self, sequence: int, job: Job | None, *, is_new: bool) -> None:
-        """Write how far the file is, and the job that changed; raises OperationalError, and then nothing is written."""
+    def _write(self, sequence: int, changes: list[_Change]) -> None:
+        """Write how far the file is, and the jobs that changed, or nothing; raises OperationalError."""
+        new = {change.after.id for change in changes if change.before is None}
+        moved = {change.after.id: change.after for change in changes}
         self._database.execute("BEGIN")
         with self._database:
-            if job is not None:
-                self._store(job, is_new=is_new)
+            for job in moved.values():
+                self._store(job, is_new=job.id in new)
             self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(sequence),))
 
     def _store(self, job: Job, *, is_new: bool) -> None:

@@ -20,6 +20,8 @@ class SchedulerSettings(AssetSettings):
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
     nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
 
+    instance: str = Field("", description="name of this scheduler among several; each needs a home of its own, too")
+
     @property
     def readmodel_file(self) -> Path:
         """Where the read model of jobs is."""
@@ -32,5 +34,5 @@ class SchedulerSettings(AssetSettings):
 
     @property
     def identity(self) -> str:
-        """Who holds the lease: the home, since the launcher lets one platform a home run."""
-        return f"{self.machine}:{self.home}"
+        """Who holds the lease: the home, since one scheduler a home runs, unless this is one of several."""
+        return self.instance or f"{self.machine}:{self.home}"

@@ -13,7 +13,7 @@ from nats.js import JetStreamContext
 
 from shared.bus.connection import BusOptions, connect
 from shared.bus.errors import BusUnavailableError
-from shared.bus.follow import CaughtUp, Follower
+from shared.bus.follow import Batch, CaughtUp, Follower
 from shared.bus.history import History
 from shared.bus.publish import Fence, Publisher, Transition, Write
 from shared.bus.streams import JOBS
@@ -75,6 +75,12 @@ class Bus:
     ) -> AsyncIterator[Recorded | CaughtUp]:
         """Every event behind a sequence, for ever; `CaughtUp` once in between."""
         return Follower(self.client, self.js, stream, list(subjects), after).messages()
+
+    def follow_batches(
+        self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS
+    ) -> AsyncIterator[Batch]:
+        """The same, as many at a time as have come."""
+        return Follower(self.client, self.js, stream, list(subjects), after).batches()
 
     async def stream_identity(self, stream: str = JOBS) -> tuple[str, int]:
         """When the stream was made and its last sequence: a read model of another stream must be rebuilt."""

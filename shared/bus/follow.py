@@ -3,13 +3,17 @@
 The mechanism is the ordered consumer: an ephemeral push consumer whose deliveries are numbered. A gap in the numbers, a
 missed heartbeat or a lost connection makes the follower throw the consumer away and make a new one behind the last
 message it gave out. `CaughtUp` is given once, when everything that the stream held at the start has been given.
+
+Whoever writes to a disk takes `batches`: whatever has come by the time it asks, so that a long past is read in large
+steps and the present one event at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +22,6 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
-from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError
@@ -31,6 +34,7 @@ _SILENCE_S: Final = 2.5 * _HEARTBEAT_S
 _POLLS: Final = 5
 _PAUSE_S: Final = 0.25
 _INACTIVE_S: Final = 30.0
+_BATCH_MAX: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,9 @@ class _LostTrackError(Exception):
     """The consumer skipped or fell silent: make a new one."""
 
 
+Batch = tuple[Recorded | CaughtUp, ...]
+
+
 class Follower:
     """One pass over a stream that never ends."""
 
@@ -53,31 +60,45 @@ class Follower:
         self._stream = stream
         self._subjects = subjects
         self._last = after
+        self._delivered = 0
         self._announced = False
         self._log = structlog.get_logger(stream=stream)
 
     async def messages(self) -> AsyncIterator[Recorded | CaughtUp]:
         """Events as they come; what is no event is logged and left out."""
+        async for batch in self.batches():
+            for item in batch:
+                yield item
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """The same, as many at a time as have come; never none."""
         while True:
             try:
-                async for item in self._consume():
-                    yield item
+                async for batch in self._consume():
+                    yield batch
             except (TimeoutError, _LostTrackError, NatsError, APIError, OSError) as error:
                 self._log.info("follow_resumed", after=self._last, reason=str(error) or type(error).__name__)
             await asyncio.sleep(_PAUSE_S)
 
-    async def _consume(self) -> AsyncIterator[Recorded | CaughtUp]:
-        inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(inbox, pending_msgs_limit=-1, pending_bytes_limit=-1)
+    async def _consume(self) -> AsyncIterator[Batch]:
+        inbox, arrivals = self._client.new_inbox(), _Arrivals(self._client)
+        subscription = await self._client.subscribe(
+            inbox, cb=arrivals.on_message, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
         consumer = None
         try:
             info = await self._js.add_consumer(self._stream, self._config(inbox))
             consumer = info.name
             if not self._announced and not info.num_pending:
                 self._announced = True
-                yield CaughtUp(self._last)
-            async for item in self._deliveries(subscription):
-                yield item
+                yield (CaughtUp(self._last),)
+            self._delivered = 0
+            while True:
+                batch, lost = await self._given(await arrivals.take())
+                if batch:
+                    yield batch
+                if lost is not None:
+                    raise lost
         finally:
             await self._discard(subscription, consumer)
 
@@ -96,34 +117,31 @@ class Follower:
             num_replicas=1,
         )
 
-    async def _deliveries(self, subscription: Subscription) -> AsyncIterator[Recorded | CaughtUp]:
-        delivered = 0
-        while True:
-            message = await self._next(subscription)
-            if (message.headers or {}).get("Status") == "100":
-                await self._control(message, delivered)
-                continue
-            delivered += 1
-            metadata = message.metadata
-            if metadata.sequence.consumer != delivered:
-                raise _LostTrackError(f"delivery {metadata.sequence.consumer} came instead of {delivered}")
-            self._last = metadata.sequence.stream
-            recorded = self._recorded(message)
-            if recorded is not None:
-                yield recorded
-            if not self._announced and metadata.num_pending == 0:
-                self._announced = True
-                yield CaughtUp(self._last)
+    async def _given(self, messages: list[Msg]) -> tuple[Batch, Exception | None]:
+        """What these messages give; where something is wrong with one, those before it, and the error."""
+        batch: list[Recorded | CaughtUp] = []
+        try:
+            for message in messages:
+                if (message.headers or {}).get("Status") == "100":
+                    await self._control(message)
+                else:
+                    batch += self._taken(message)
+        except (_LostTrackError, NatsError, OSError) as error:
+            return tuple(batch), error
+        return tuple(batch), None
 
-    async def _next(self, subscription: Subscription) -> Msg:
-        """The next message; a server that was away has forgotten the consumer, so a reconnect ends the waiting."""
-        reconnects = self._client.stats["reconnects"]
-        for _ in range(_POLLS):
-            with contextlib.suppress(NatsTimeoutError):
-                return await subscription.next_msg(timeout=_SILENCE_S / _POLLS)
-            if self._client.stats["reconnects"] != reconnects:
-                raise _LostTrackError("the connection was lost for a while")
-        raise _LostTrackError(f"nothing came for {_SILENCE_S:g} s")
+    def _taken(self, message: Msg) -> Iterator[Recorded | CaughtUp]:
+        metadata = message.metadata
+        self._delivered += 1
+        if metadata.sequence.consumer != self._delivered:
+            raise _LostTrackError(f"delivery {metadata.sequence.consumer} came instead of {self._delivered}")
+        self._last = metadata.sequence.stream
+        recorded = self._recorded(message)
+        if recorded is not None:
+            yield recorded
+        if not self._announced and metadata.num_pending == 0:
+            self._announced = True
+            yield CaughtUp(self._last)
 
     def _recorded(self, message: Msg) -> Recorded | None:
         if not message.data:
@@ -134,14 +152,15 @@ class Follower:
             self._log.error("event_unreadable", subject=message.subject, sequence=self._last, error=error.message)
             return None
 
-    async def _control(self, message: Msg, delivered: int) -> None:
+    async def _control(self, message: Msg) -> None:
         headers = message.headers or {}
         if message.reply:
             await self._client.publish(message.reply)
         elif stalled := headers.get("Nats-Consumer-Stalled"):
             await self._client.publish(stalled)
-        if int(headers.get("Nats-Last-Consumer", delivered)) != delivered:
-            raise _LostTrackError(f"{headers['Nats-Last-Consumer']} deliveries were sent, {delivered} came")
+        sent = int(headers.get("Nats-Last-Consumer", self._delivered))
+        if sent != self._delivered:
+            raise _LostTrackError(f"{sent} deliveries were sent, {self._delivered} came")
 
     async def _discard(self, subscription: Subscription, consumer: str | None) -> None:
         try:
@@ -150,3 +169,37 @@ class Follower:
                 await self._js.delete_consumer(self._stream, consumer)
         except (TimeoutError, NatsError, APIError, OSError):
             self._log.debug("consumer_left_to_expire", consumer=consumer)
+
+
+class _Arrivals:
+    """Messages of a subscription until they are taken; the client library's own waiting costs a task a message."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waiting: deque[Msg] = deque()
+        self._arrived = asyncio.Event()
+
+    async def on_message(self, message: Msg) -> None:
+        self._waiting.append(message)
+        self._arrived.set()
+
+    async def take(self) -> list[Msg]:
+        """What has come, waiting for the first. Raises _LostTrackError where nothing comes, heartbeats included.
+
+        A server that was away has forgotten the consumer, so a reconnect ends the waiting.
+        """
+        reconnects = self._client.stats["reconnects"]
+        for _ in range(_POLLS):
+            if await self._has_come(_SILENCE_S / _POLLS):
+                return [self._waiting.popleft() for _ in range(min(len(self._waiting), _BATCH_MAX))]
+            if self._client.stats["reconnects"] != reconnects:
+                raise _LostTrackError("the connection was lost for a while")
+        raise _LostTrackError(f"nothing came for {_SILENCE_S:g} s")
+
+    async def _has_come(self, within_s: float) -> bool:
+        if not self._waiting:
+            self._arrived.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._arrived.wait()
+        return bool(self._waiting)

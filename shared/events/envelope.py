@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, ValidationError
+from pydantic_core import from_json
 
 from shared.errors import TrainmasterError
 from shared.events.facts import Time
@@ -93,7 +93,7 @@ def encode(event: Event) -> bytes:
 def decode(body: bytes) -> Event:
     """Event of its JSON; an unknown type gets an `Unknown` payload; raises EventError where the bytes are no event."""
     try:
-        document = json.loads(body)
+        document = from_json(body)
         payload = PAYLOAD_OF_TYPE.get(document.get("type"), Unknown).model_validate(document.get("data") or {})
         return Event.model_validate({**document, "data": payload})
     except (ValueError, AttributeError, ValidationError) as error:

@@ -148,3 +148,25 @@ async def test_listeners_see_each_change_before_and_after(bus: Bus, tmp_path: Pa
         sequence = await bus.append(event(placed(), job), expected=sequence)
         await model.reached(sequence)
     assert seen == [(None, JobState.QUEUED), (JobState.QUEUED, JobState.STARTING)]
+
+
+async def test_events_that_come_together_are_told_one_by_one_and_written_with_the_last(
+    bus: Bus, tmp_path: Path
+) -> None:
+    job, sequence = await submit(bus, "one")
+    for payload in (placed(), ev.Started(), ev.AttemptEnded(reason=ev.EndReason.COMPLETED), ev.Succeeded()):
+        sequence = await bus.append(event(payload, job), expected=sequence)
+    seen: list[tuple[JobState, int]] = []
+    model = JobReadModel(tmp_path / "jobs.sqlite", bus)
+    model.on_event(lambda _before, after, recorded: seen.append((after.state, recorded.sequence)))
+    task = asyncio.create_task(model.run())
+    await model.caught_up.wait()
+    states = [JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.DECIDING, JobState.SUCCEEDED]
+    assert [state for state, _sequence in seen] == states
+    assert (model.sequence, list(model.live())) == (sequence, [])
+    task.cancel()
+    model.close()
+    async with running(tmp_path / "jobs.sqlite", bus) as again:
+        found = again.get(job)
+        assert found is not None
+        assert found.state is JobState.SUCCEEDED
