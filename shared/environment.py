@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shared.ids import host_name
-from shared.jobspec.reserved import role_token
+from shared.jobspec.reserved import MASTER_ROLE, role_token
 from shared.units import KIB
 
 ETC_DIR: Final = "/etc/trainmaster"
 LOOPBACK: Final = "127.0.0.1"
 HOSTS_VARIABLE_MAX_BYTES: Final = 100 * KIB
+# Where the `deepspeed` launcher looks for the hosts where it is not told otherwise.
+DEEPSPEED_HOSTFILE: Final = "/job/hostfile"
 DEFAULT_MASTER_PORT: Final = 23456
 
 _UNFIT_FOR_NAME: Final = re.compile(r"[^A-Z0-9]", re.ASCII)
@@ -74,7 +76,7 @@ def num_variable(role: str) -> str:
 
 def rank_order(roles: Iterable[RoleShape]) -> tuple[RoleShape, ...]:
     """Roles in the order in which ranks are counted: `master` first, the others as written."""
-    return tuple(sorted(roles, key=lambda role: role.name != "master"))
+    return tuple(sorted(roles, key=lambda role: role.name != MASTER_ROLE))
 
 
 def data_variables(mounts: Iterable[MountPath]) -> dict[str, str]:
@@ -181,6 +183,7 @@ class GangEnvironment:
             "TM_JOB_ID": shape.job,
             "TM_JOB_NAME": shape.name,
             "TM_ATTEMPT": str(shape.attempt),
+            "TM_HOSTFILE": f"{shape.files_dir}/hostfile",
         }
         if shape.tensorboard_dir is not None:
             variables["TM_TENSORBOARD_DIR"] = shape.tensorboard_dir

@@ -37,6 +37,7 @@ from shared.jobspec.reserved import is_reserved
 API_VERSION: Final = "trainmaster/v1"
 FIRST_CLUSTER: Final = "main"
 DEFAULT_ROLE: Final = "worker"
+TEMPLATES: Final = ("deepspeed", "colossalai")
 ROLES_MAX: Final = 10
 VARIABLES_MAX: Final = 20
 SECRETS_MAX: Final = 20

@@ -1,7 +1,7 @@
-"""Names of environment variables that the platform sets in every replica, so no job may set them itself.
+"""Names that mean something to the platform: the role of rank 0, and the variables that it sets in every replica.
 
-One of them is also an instruction: `VC_<ROLE>_NUM` in a spec sets the number of replicas of that role. `<ROLE>` is the
-role's name upper-cased with `-` as `_`.
+No job may set these variables itself. One of them is also an instruction: `VC_<ROLE>_NUM` in a spec sets the number of
+replicas of that role. `<ROLE>` is the role's name upper-cased with `-` as `_`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+MASTER_ROLE: Final = "master"
 RESERVED_NAMES: Final = frozenset({"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "NPROC_PER_NODE"})
 RESERVED_PREFIXES: Final = ("PET_", "TM_", "VC_")
 

@@ -1,6 +1,7 @@
 """What a document means before it is read: shorthands are written out, so that models and rules know one form only.
 
-`VC_<ROLE>_NUM` in `env` becomes the `replicas` of that role; a single mount without a path is mounted at /mnt/data.
+`VC_<ROLE>_NUM` in `env` becomes the `replicas` of that role; a single mount without a path is mounted at /mnt/data; a
+job of a framework template that does not say when it has succeeded has when its master has.
 Only the sections concerned are copied; the user's document stays as it is.
 """
 
@@ -12,9 +13,9 @@ from typing import Final
 from shared.documents.fields import shown
 from shared.documents.parsing import json_kind, pointer
 from shared.errors import Violation
-from shared.jobspec.draft import Draft
-from shared.jobspec.models import REPLICAS_MAX
-from shared.jobspec.reserved import role_token, role_token_of_variable
+from shared.jobspec.draft import ABSENT, Draft
+from shared.jobspec.models import REPLICAS_MAX, TEMPLATES
+from shared.jobspec.reserved import MASTER_ROLE, role_token, role_token_of_variable
 from shared.jobspec.rules.roles import role_names
 
 DEFAULT_MOUNT_PATH: Final = "/mnt/data"
@@ -26,7 +27,7 @@ def settle(document: dict[str, object]) -> tuple[dict[str, object], tuple[Violat
     """The document in its long form, and what was wrong with the short one."""
     draft = Draft(document)
     changed, violations = _settle_replicas(draft)
-    changed |= _settle_single_mount(draft)
+    changed |= _settle_single_mount(draft) | _settle_completion(draft)
     if not changed:
         return document, violations
     return {**document, "spec": draft.mapping("spec") | changed}, violations
@@ -37,6 +38,15 @@ def _settle_single_mount(draft: Draft) -> dict[str, object]:
     if draft.length("spec", "mounts") != 1 or not mount or "mountPath" in mount:
         return {}
     return {"mounts": [{**mount, "mountPath": DEFAULT_MOUNT_PATH}]}
+
+
+def _settle_completion(draft: Draft) -> dict[str, object]:
+    completion = draft.raw("spec", "completion")
+    is_open = completion in (ABSENT, None, {})
+    has_master = any(name == MASTER_ROLE for _, name in role_names(draft))
+    if not is_open or not has_master or draft.raw("spec", "framework") not in TEMPLATES:
+        return {}
+    return {"completion": {"succeedWhen": f"role:{MASTER_ROLE}"}}
 
 
 def _settle_replicas(draft: Draft) -> tuple[dict[str, object], tuple[Violation, ...]]:

@@ -10,7 +10,7 @@ from services.scheduler.domain.terms import Terms
 from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
 from shared import catalog
 from shared.catalog.fields import file_path
-from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
+from shared.environment import DEEPSPEED_HOSTFILE, GangEnvironment, GangShape, MountPath, RoleShape, rank_order
 from shared.events import Placed, ResolvedMount
 from shared.jobs import Job
 from shared.jobspec.models import TrainingSpec
@@ -50,6 +50,7 @@ def gang_start(
         files=environment.files,
         secrets=secrets,
         tensorboard_dir=shape.tensorboard_dir,
+        hostfile_at=_second_hostfile(spec),
         hidden=hidden,
         termination_grace_s=spec.termination_grace_s,
     )
@@ -90,6 +91,12 @@ def stored_code(job: Job) -> Code | None:
         return CodeDirectory(Path(file_path(code.uri or "")), Path(file_path(code.root)) if code.root else None)
     choice = TrainingSpec.model_validate(spec).code
     return CodeInline(choice.inline or {} if choice else {})
+
+
+def _second_hostfile(spec: TrainingSpec) -> str | None:
+    """Where DeepSpeed's launcher looks; not where one replica is all, as it would then go by ssh instead of at once."""
+    several = sum(role.replicas for role in spec.roles) > 1
+    return DEEPSPEED_HOSTFILE if spec.framework == "deepspeed" and several else None
 
 
 def _replicas(

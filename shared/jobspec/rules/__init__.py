@@ -11,7 +11,19 @@ from typing import Final
 
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
-from shared.jobspec.rules import diagnoses, hangs, later, lists, names, paths, retries, roles, sources, variables
+from shared.jobspec.rules import (
+    diagnoses,
+    frameworks,
+    hangs,
+    later,
+    lists,
+    names,
+    paths,
+    retries,
+    roles,
+    sources,
+    variables,
+)
 
 Rule = Callable[[Draft], Iterator[Violation]]
 
@@ -32,6 +44,8 @@ RULES: Final[tuple[Rule, ...]] = (
     roles.host_names_fit,
     roles.pools_are_named,
     roles.completion_names_a_role,
+    frameworks.a_template_has_one_master,
+    frameworks.the_hostfile_has_its_place,
     retries.failure_policy_has_its_conditions,
     retries.something_triggers_a_retry,
     retries.exit_codes_stand_once,

@@ -23,9 +23,6 @@ def not_yet(field: str, place: tuple[str | int, ...], instead: str) -> Violation
 
 def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
     """No field of a later version asks for anything."""
-    framework = draft.raw("spec", "framework")
-    if framework in ("deepspeed", "colossalai"):
-        yield not_yet(f"framework {framework}", ("spec", "framework"), "use 'other', which runs any start command")
     cluster = draft.raw("spec", "cluster")
     if isinstance(cluster, str) and cluster != FIRST_CLUSTER:
         yield not_yet("more than one cluster", ("spec", "cluster"), f"leave it out or give {FIRST_CLUSTER!r}")

@@ -220,6 +220,15 @@ async def test_neither_runner_nor_bubblewrap_keep_a_way_out(desk: Bench, home: P
     assert not [path for path in open_files if path.is_dir()]
 
 
+async def test_a_launcher_finds_the_hostfile_where_it_looks_by_itself(desk: Bench, home: Path):
+    gang = gang_of("cat /job/hostfile", files={"hostfile": "a slots=1\n"}, hostfile_at="/job/hostfile")
+
+    await desk.run(gang)
+
+    assert log_of(home, gang) == "a slots=1\n"
+    assert not Path("/job").exists()
+
+
 async def test_every_host_name_of_the_gang_is_this_machine(desk: Bench, home: Path):
     gang = gang_of(
         "hostname; getent hosts $(hostname) $OTHER; cat /etc/trainmaster/hosts/worker",

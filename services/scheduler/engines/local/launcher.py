@@ -177,6 +177,7 @@ class Launcher:
             files=str(gang_dir.etc / FILES),
             mounts=mounts,
             unseen=tuple(sorted({os.path.realpath(place) for place in gang.hidden})),
+            hostfile_at=gang.hostfile_at,
         )
         arguments = _memory_file("bwrap", sandbox.arguments(view, HostTree()), stack)
         opened = tuple(bind.source for bind in mounts if isinstance(bind.source, int))

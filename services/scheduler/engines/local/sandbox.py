@@ -62,6 +62,7 @@ class View:
     files: str
     mounts: tuple[Bind, ...] = ()
     unseen: tuple[str, ...] = ()
+    hostfile_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +79,13 @@ class Sandbox:
         """Options of bubblewrap; raises StartRefusedError where a mount cannot be had."""
         mounts = tuple(Bind(each.source, host.resolve_parent(each.path), each.read_only) for each in view.mounts)
         self._check(mounts, host)
-        laid = (
-            Bind(view.hosts_file, "/etc/hosts", read_only=True),
-            Bind(view.files, "/etc/trainmaster", read_only=True),
-        )
-        var_tmp = (Bind(view.tmp, "/var/tmp"),) if host.kind("/var/tmp") is Kind.DIRECTORY else ()  # noqa: S108
-        binds = (*laid, *var_tmp, *sorted(mounts, key=lambda bind: bind.path))
+        binds = (*_laid(view, host), *sorted(mounts, key=lambda bind: bind.path))
         root = Root(host, frozenset(bind.path for bind in binds), (*self.hidden, *view.unseen))
         arguments = [
             *self._namespaces(view.host_name),
             *root.arguments(),
             *_private(view.tmp, host),
+            *_second_hostfile(view.hostfile_at, mounts, host),
             *self._covers(root, view.unseen),
             *(argument for bind in binds for argument in bind.arguments),
             *self._covers_in(mounts, host),
@@ -221,6 +218,14 @@ def _private(tmp: str, host: HostTree) -> Iterator[str]:
     for path in (str(Path(host.resolve("/etc/resolv.conf")).parent), *RUN_FOR_ACCELERATORS):
         if is_within(path, "/run") and path != "/run" and host.kind(path) is Kind.DIRECTORY:
             yield from ("--ro-bind", path, path)
+
+
+def _second_hostfile(path: str | None, mounts: Iterable[Bind], host: HostTree) -> Iterator[str]:
+    """A link to the hostfile where a launcher looks for it, unless a mount or the host has that place."""
+    if path is None or any(is_within(path, each.path) for each in mounts):
+        return
+    if host.kind(ancestors(path)[0]) is Kind.MISSING:
+        yield from ("--symlink", "/etc/trainmaster/hostfile", path)
 
 
 def _path_of(fd: int) -> str:

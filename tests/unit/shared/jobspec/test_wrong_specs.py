@@ -166,8 +166,6 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/excludeNodes", ["n1", "n1"], "/spec/excludeNodes/1", "duplicate"),
     # what later versions bring
     ("/spec/framework", "tensorflow", None, "not-a-choice"),
-    ("/spec/framework", "deepspeed", None, "not-yet-available"),
-    ("/spec/framework", "colossalai", None, "not-yet-available"),
     ("/spec/cluster", "east", None, "not-yet-available"),
     ("/spec/preemptible", True, None, "not-yet-available"),
     ("/spec/topology", {"mode": "soft", "level": "leaf"}, None, "not-yet-available"),

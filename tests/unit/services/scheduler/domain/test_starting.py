@@ -74,6 +74,13 @@ def test_the_gangs_files_are_given_along():
     assert set(started().files) == {"hosts/worker", "hosts/master", "hostfile"}
 
 
+def test_deepspeed_finds_its_hosts_only_where_there_are_several():
+    assert started(framework="deepspeed").hostfile_at == "/job/hostfile"
+    assert started(framework="deepspeed", roles=ROLES[1:]).hostfile_at is None
+    assert started(framework="colossalai").hostfile_at is None
+    assert started().hostfile_at is None
+
+
 def test_code_in_the_spec_or_in_a_directory_needs_not_be_fetched():
     inline = job(ev.ResolvedCode(kind="inline"), code={"inline": {"train.py": "print()"}})
     assert stored_code(inline) == CodeInline({"train.py": "print()"})

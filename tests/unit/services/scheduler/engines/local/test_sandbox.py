@@ -32,10 +32,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> HostTree:
     return HostTree(str(root))
 
 
-def plan(host: HostTree, *mounts: str, **parts: object) -> list[tuple[str, ...]]:
+def plan(host: HostTree, *mounts: str, hostfile_at: str | None = None, **parts: object) -> list[tuple[str, ...]]:
     """Options with their operands, in order."""
     binds = tuple(Bind(f"/mnt/disk/{number}", path) for number, path in enumerate(mounts))
-    view = View(host_name="me", tmp="/h/tmp", hosts_file="/h/hosts", files="/h/files", mounts=binds)
+    view = View("me", "/h/tmp", "/h/hosts", "/h/files", binds, hostfile_at=hostfile_at)
     arguments = Sandbox("bwrap", **parts).arguments(view, host)  # type: ignore[arg-type]
     starts = [index for index, argument in enumerate(arguments) if argument.startswith("--")]
     return [tuple(arguments[start:end]) for start, end in itertools.pairwise([*starts, len(arguments)])]
@@ -116,6 +116,22 @@ def test_a_hidden_folder_inside_of_a_mount_is_covered_there(host: HostTree):
     arguments = Sandbox("bwrap", hidden=("/home/platform",)).arguments(view, host)
 
     assert arguments[-2:] == ["--tmpfs", "/mnt/all/platform"]
+
+
+@pytest.mark.parametrize(
+    ("path", "mounts", "laid"),
+    [
+        ("/job/hostfile", (), True),
+        ("/job/hostfile", ("/job/data",), True),
+        ("/job/hostfile", ("/job",), False),
+        ("/opt/hostfile", (), False),
+    ],
+)
+def test_a_second_hostfile_is_laid_where_nothing_else_is(
+    host: HostTree, path: str, mounts: tuple[str, ...], laid: bool
+):
+    link = ("--symlink", "/etc/trainmaster/hostfile", path)
+    assert (link in plan(host, *mounts, hostfile_at=path)) is laid
 
 
 def test_what_is_needed_comes_back_into_hidden_places(host: HostTree):
