@@ -3,6 +3,9 @@
 A job's command keeps its own account on a mount, independent of the platform: for every replica of every attempt a
 file of times (`start` and `end`, in nanoseconds) and a copy of what it printed. A fate that this version refuses at
 submission (`not-yet-available`) is left out, and takes part as soon as it is accepted.
+
+A replica that the kernel kills for its memory needs a memory group. Where none can be made, unlimited memory would be
+the whole machine's: a replica that is refused memory, which is no kill and must not be told as one, takes that place.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from services.scheduler.engines.local.memory_groups import find_memory_groups
 from shared.errors import InvalidInputError
 from shared.jobspec.validation import validate_job
 from tests.support.platform import job_document
@@ -22,7 +26,7 @@ _COMMAND: Final = """
 set -o pipefail
 account=/mnt/data/$TM_JOB_NAME.$TM_ATTEMPT.$RANK
 note() {{ echo "$1 $(date +%s%N)" >> $account.times; }}
-trap 'note end; exit 143' TERM
+trap '[ -e $account.times ] || note start; note end; exit 143' TERM
 note start
 {{ {work}
 }} 2>&1 | tee $account.log &
@@ -36,6 +40,8 @@ _CHATTY: Final = 'for i in $(seq 1 400); do echo "$TM_JOB_NAME $RANK line $i"; s
 _STEADY: Final = 'for i in $(seq 1 20); do echo "$TM_JOB_NAME $RANK $i"; sleep 0.15; done'
 _BULK: Final = "for i in 1 2 3; do head -c 700000 /dev/urandom | base64; sleep 0.5; done"
 _BARS: Final = r"for i in $(seq 1 200); do printf '\r%d' $i; sleep 0.01; done"
+# Twice the memory of a replica in one line, which `tail` must hold whole.
+_HUNGRY: Final = "echo hungry; head -c 512M /dev/zero | tail -n 1 > /dev/null"
 _FAILURE: Final = {"policy": "OnFailure"}
 
 
@@ -51,6 +57,7 @@ class Fate:
     last: str = ""
     stopped: bool = False
     whole_log: bool = True
+    out_of_memory: bool = False
     weight: int = 1
     spec: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,6 +66,18 @@ class Fate:
         command = _COMMAND.format(work=self.work, last=self.last)
         return job_document(name, command, replicas=self.replicas, mounts=[SCRATCH], **self.spec)
 
+
+_OUT_OF_MEMORY: Final = Fate(
+    "out-of-memory",
+    _HUNGRY,
+    "Failed",
+    attempts=2,
+    out_of_memory=True,
+    spec={"retry": {"maxRetries": 1, "on": {"failure": {"policy": "Advanced", "exitCodes": [137]}}}},
+    weight=2,
+)
+_MEMORY_REFUSED: Final = Fate("memory-refused", f"ulimit -v 262144; {_HUNGRY}", "Failed", weight=2)
+_HAS_MEMORY_GROUPS: Final = find_memory_groups() is not None
 
 _ALL: Final = (
     Fate("quick", "echo done", weight=3),
@@ -102,6 +121,7 @@ _ALL: Final = (
             "retry": {"maxRetries": 1, "on": {"hang": True}},
         },
     ),
+    _OUT_OF_MEMORY if _HAS_MEMORY_GROUPS else _MEMORY_REFUSED,
 )
 
 
@@ -116,3 +136,6 @@ def _is_available(fate: Fate) -> bool:
 
 
 FATES: Final = tuple(fate for fate in _ALL if _is_available(fate))
+REPLACED: Final = (
+    "" if _HAS_MEMORY_GROUPS else f"no memory group can be made here: {_MEMORY_REFUSED.name} for {_OUT_OF_MEMORY.name}"
+)

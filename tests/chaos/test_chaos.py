@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import accounts, witness
-from tests.chaos.fates import FATES, Fate
+from tests.chaos.fates import FATES, REPLACED, Fate
 from tests.chaos.storm import Storm, plan
 from tests.support.platform import ENDED, Platform, await_
 
@@ -31,6 +31,11 @@ def test_a_seed_gives_the_same_storm_again() -> None:
     assert plan(SEED, JOBS, SECONDS) != plan(SEED + 1, JOBS, SECONDS)
     drawn = {errand.fate.name for errand in plan(SEED, len(FATES), SECONDS).errands}
     assert drawn == {fate.name for fate in FATES}
+
+
+@pytest.mark.skipif(bool(REPLACED), reason=REPLACED)
+def test_one_fate_is_to_be_killed_for_its_memory() -> None:
+    assert [fate.attempts for fate in FATES if fate.out_of_memory] == [2]
 
 
 def test_every_job_ends_once_and_right_whatever_is_killed(storm_platform: Platform) -> None:
@@ -73,6 +78,7 @@ def _complaints(storm: Storm) -> Iterator[str]:
 def _complaints_about(platform: Platform, name: str, job: str, fate: Fate, story: witness.Story) -> Iterator[str]:
     runs = witness.runs_of(platform.scratch, name)
     yield from witness.complaints_about_story(name, fate, story)
+    yield from witness.complaints_about_memory(name, fate, story)
     yield from witness.complaints_about_runs(name, fate, runs)
     if fate.whole_log:
         yield from witness.complaints_about_logs(platform, name, job, runs)
@@ -81,7 +87,7 @@ def _complaints_about(platform: Platform, name: str, job: str, fate: Fate, story
 def _report(storm: Storm, complaints: list[str]) -> str:
     again = f"CHAOS_SEED={storm.plan.seed} CHAOS_JOBS={JOBS} CHAOS_SECONDS={SECONDS:g} gives this storm again"
     jobs = [f"{job}  {name}" for name, job in storm.ids.items()]
-    return "\n".join([*complaints, "", again, "", *storm.trace, "", *jobs])
+    return "\n".join([*complaints, "", again, REPLACED, "", *storm.trace, "", *jobs])
 
 
 class TestWitness:
@@ -127,5 +133,24 @@ class TestWitness:
         assert found() == ["x attempt 2 began while attempt 1 was running"]
         second.write_text("start 21\nend 30\nstart 22\n")
         assert found() == ["x attempt 2 replica 0 was started 2 times"]
+        second.write_text("start 21\n")
+        assert found() == ["x attempt 2 replica 0 wrote 0 ends"]
         second.unlink()
         assert found() == ["x ran as [(1, 0)] (attempt, rank) instead of [(1, 0), (2, 0)]"]
+
+    @pytest.mark.parametrize(
+        ("told", "complaints"),
+        [
+            ([("an end", "certain"), ("a decision", "certain")], 0),
+            ([("an end", "certain"), ("a decision", "none")], 1),
+            ([("an end", "suspected")], 1),
+            ([], 1),
+        ],
+    )
+    def test_a_kill_for_memory_that_is_not_told_is_noticed(self, told: list[tuple[str, str]], complaints: int) -> None:
+        fate = Fate("x", "true", out_of_memory=True)
+        assert len(list(witness.complaints_about_memory("x", fate, witness.Story([], told)))) == complaints
+
+    def test_a_kill_for_memory_that_was_none_is_noticed(self) -> None:
+        story = witness.Story([], [("an end", "certain")])
+        assert list(witness.complaints_about_memory("x", self.FATE, story))

@@ -31,6 +31,8 @@ class Story:
     """What the stream says of one job, in its order."""
 
     states: list[tuple[str, int]] = field(default_factory=list)
+    of_memory: list[tuple[str, str]] = field(default_factory=list)
+    """Of each end of an attempt and each decision: where it is told, and what it says about memory."""
 
     def of_attempt(self, kind: str) -> Counter[int]:
         """How often this kind of event is told of each attempt."""
@@ -49,7 +51,16 @@ def read_stories(home: Path) -> dict[str, Story]:
         if ".state." in subject:
             kind = event["type"].removeprefix("trainmaster.").removesuffix(".v1")
             stories[event["subject"]].states.append((kind, event.get("attempt", 0)))
+            stories[event["subject"]].of_memory += _about_memory(kind, event)
     return stories
+
+
+def _about_memory(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    where = f"{kind} of attempt {event.get('attempt')}"
+    if kind == "attempt.ended" and event["data"].get("exit"):
+        yield where, event["data"]["exit"]["outOfMemory"]
+    if kind == "retry.decided":
+        yield where, "certain" if event["data"]["rootCause"] == "out-of-memory" else "none"
 
 
 async def _messages(home: Path) -> list[tuple[str, bytes]]:
@@ -94,6 +105,16 @@ def complaints_about_story(name: str, fate: Fate, story: Story) -> Iterator[str]
         yield f"{name} has an attempt that was placed and never ended"
 
 
+def complaints_about_memory(name: str, fate: Fate, story: Story) -> Iterator[str]:
+    """A kill for want of memory is told of every attempt that died of one, for certain, and of no other."""
+    wanted = "certain" if fate.out_of_memory else "none"
+    for where, told in story.of_memory:
+        if told != wanted:
+            yield f"{name}: {where} says of memory: {told}, instead of {wanted}"
+    if fate.out_of_memory and not story.of_memory:
+        yield f"{name} was killed for its memory, and no event tells of memory"
+
+
 @dataclass(frozen=True)
 class Run:
     """One replica of one attempt, as it wrote itself."""
@@ -117,10 +138,12 @@ def _run(file: Path, name: str) -> Run:
 
 
 def complaints_about_runs(name: str, fate: Fate, runs: list[Run]) -> Iterator[str]:
-    """Each replica of each attempt ran once, and no two attempts at the same time."""
+    """Each replica of each attempt ran once, from its beginning to its end, and no two attempts at the same time."""
     for run in runs:
         if len(run.starts) != 1:
             yield f"{name} attempt {run.attempt} replica {run.rank} was started {len(run.starts)} times"
+        if len(run.ends) != 1:
+            yield f"{name} attempt {run.attempt} replica {run.rank} wrote {len(run.ends)} ends"
     if not fate.stopped:
         wanted = {(attempt, rank) for attempt in range(1, fate.attempts + 1) for rank in range(fate.replicas)}
         ran = {(run.attempt, run.rank) for run in runs}
@@ -143,7 +166,7 @@ def complaints_about_logs(platform: Platform, name: str, job: str, runs: list[Ru
 
 
 def complaints_about_machine(platform: Platform, jobs: Mapping[str, str]) -> list[str]:
-    """No process, mount, directory or reservation of any job is left."""
+    """No process, mount, directory, memory group or reservation of any job is left."""
     processes = _processes_of(set(jobs.values()))
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(platform.home) in line]
     directories = [path.name for path in (platform.home / "gangs").glob("tj-*")]
@@ -151,8 +174,14 @@ def complaints_about_machine(platform: Platform, jobs: Mapping[str, str]) -> lis
         *(f"process {pid} of {job} is left" for pid, job in processes),
         *(f"mount {mount} is left" for mount in mounts if any(job in mount for job in jobs.values())),
         *(f"directory {name} is left" for name in directories),
+        *(f"memory group {name} is left" for name in _memory_groups_of(set(jobs.values()))),
         *_reservations(platform),
     ]
+
+
+def _memory_groups_of(jobs: set[str]) -> list[str]:
+    groups = Path("/sys/fs/cgroup").glob("**/trainmaster/tj-*")
+    return [group.name for group in groups if "-".join(group.name.split("-")[:2]) in jobs]
 
 
 def _processes_of(jobs: set[str]) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
+from services.scheduler.engines.local.memory_groups import find_memory_groups
 from services.scheduler.ports import CaughtUp, GangStart, Observation, ReplicaExited, ReplicaStart, ReplicaStarted
 from shared.clock import Clock
 from shared.events import ReplicaExit
@@ -29,6 +30,13 @@ def kill_runners(home: Path) -> None:
     for pid in _writing_below(str(home)):
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
+
+
+def remove_memory_groups(home: Path) -> None:
+    """Remove the groups of gangs that the engine was not asked to forget."""
+    groups = find_memory_groups()
+    for replica in (home / "gangs").glob("tj-*/replicas/*") if groups is not None else ():
+        groups.remove(f"{replica.parent.parent.name}-{replica.name}")
 
 
 def _writing_below(place: str) -> Iterator[int]:

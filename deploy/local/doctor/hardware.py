@@ -59,9 +59,9 @@ def memory_limits(root: Path = CGROUPS) -> Finding:
     if find_memory_groups(root) is not None:
         return ok("memory-limits", "the memory of each replica is limited, and a kill for it is known for certain")
     consequence = "the memory of replicas is not limited, and a kill for want of it is only suspected"
-    if not (root / "cgroup.controllers").exists():
+    if not any((root / file).exists() for file in ("cgroup.controllers", "memory")):
         mend = "boot with systemd.unified_cgroup_hierarchy=1, which gives cgroups version 2"
-        return warn("memory-limits", f"there are no cgroups of version 2: {consequence}", mend)
+        return warn("memory-limits", f"there are no cgroups for memory: {consequence}", mend)
     mend = "run the platform as root, outside of a container or in one with writable cgroups: sudo trainmaster up"
     return warn("memory-limits", f"groups cannot be made in {root}: {consequence}", mend)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from tests.support.local_engine import kill_runners
+from tests.support.local_engine import kill_runners, remove_memory_groups
 
 
 @pytest.fixture
@@ -20,6 +20,7 @@ def home() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix=".tm-test-", dir=Path.home()))
     yield path
     kill_runners(path)
+    remove_memory_groups(path)
     shutil.rmtree(path)
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
+from services.scheduler.engines.local.memory_groups import find_memory_groups
 from shared.events import OutOfMemory
-from tests.support.local_engine import Bench, appears, bench, gang_of, log_of, replica_dir
+from tests.support.local_engine import Bench, appears, bench, gang_of, identity, log_of, replica_dir
 
 
 @pytest.fixture(params=[True, False], ids=["sandbox", "no sandbox"])
@@ -34,6 +35,19 @@ async def test_exit_codes_and_signals_are_told_apart(desk: Bench):
     assert {end.cause for end in ends} == {"exited"}
     assert {end.out_of_memory for end in ends} == {OutOfMemory.NONE}
     assert [end.succeeded for end in ends] == [True] + [False] * 5
+
+
+@pytest.mark.skipif(find_memory_groups() is None, reason="no memory groups can be made here")
+async def test_more_than_its_memory_ends_a_replica_for_certain_and_no_other(desk: Bench):
+    hungry = f"{sys.executable} -c 'bytearray(64 << 20)'"
+    gang = gang_of(f"exec {hungry}", f"{hungry}; exit 3")
+    small, shell_survives = (replace(start, memory_bytes=32 << 20) for start in gang.replicas)
+    roomy = replace(shell_survives, index=2, env=identity(gang.job, 2), memory_bytes=256 << 20, command="true")
+
+    ends = await desk.run(replace(gang, replicas=(small, shell_survives, roomy)))
+
+    assert [(end.code, end.signal) for end in ends] == [(None, signal.SIGKILL), (3, None), (0, None)]
+    assert [end.out_of_memory for end in ends] == [OutOfMemory.CERTAIN, OutOfMemory.CERTAIN, OutOfMemory.NONE]
 
 
 async def test_output_of_both_streams_is_in_the_log_in_order(desk: Bench, home: Path):

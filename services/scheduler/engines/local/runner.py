@@ -17,7 +17,7 @@ Descriptors 0, 1 and 2 are given too: 0 has the replica's lock, 1 and 2 are its 
     control   FIFO; a byte in it means that `stop` has changed
     bell      FIFO of the engine; gets a byte after `started` and after `exit`
     group     optional: `cgroup.procs` of the replica's memory group, which the command joins
-    events    optional: `memory.events` of that group
+    events    optional: the file of that group that has the line `oom_kill N`
 
 The end of the replica is: `exit` is written, and the lock is free. The runner gives the lock up itself after it has
 written; where it was killed, the kernel does. Everything it starts is gone by then: as process 1 of a PID namespace it
@@ -28,9 +28,9 @@ would not do.
 User code must not reach the runner's descriptors: they are closed in the command, and the runner is not dumpable, so
 that `/proc/<runner>/fd` and ptrace are refused to processes of the same user.
 
-"oom" is "certain" when the memory group counted a kill, and "suspected" when the machine's counter rose and something
-ended by a KILL that the runner did not send (exit code 137 is how a shell tells that). A worker whose death torchrun
-reports as exit code 1 cannot be told here.
+"oom" is "certain" when the memory group counted a kill. Without a group it is "suspected" when the machine's counter
+rose and something ended by a KILL that the runner did not send (exit code 137 is how a shell tells that); a worker
+whose death torchrun reports as exit code 1 cannot be told then.
 """
 
 # ruff: noqa: PTH123, PTH208  # importing pathlib would double the time that a start takes
@@ -187,14 +187,14 @@ class Runner:
         return f'{{"wait_status": {status}, "ended_at": "{now()}", "stopped_by_us": {stopped}, "oom": "{self.oom()}"}}'
 
     def oom(self) -> str:
-        in_group = count_in(os.pread(self.fds["events"], 4096, 0)) if "events" in self.fds else 0
+        in_group = count_in(os.pread(self.fds["events"], 4096, 0)) if "events" in self.fds else None
         killed = self.killed_by_others or (self.status == 137 << 8 and not self.stopped_by_us)
         return oom_verdict(in_group, read_oom_kills() - self.oom_kills_before, killed=killed)
 
 
-def oom_verdict(kills_in_group: int, kills_on_machine: int, *, killed: bool) -> str:
-    if kills_in_group > 0:
-        return "certain"
+def oom_verdict(kills_in_group: int | None, kills_on_machine: int, *, killed: bool) -> str:
+    if kills_in_group is not None:
+        return "certain" if kills_in_group > 0 else "none"
     return "suspected" if killed and kills_on_machine > 0 else "none"
 
 

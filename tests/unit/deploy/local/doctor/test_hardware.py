@@ -46,6 +46,8 @@ def test_cgroups_are_missing_or_may_not_be_made_or_are_there(tmp_path: Path):
     assert "systemd.unified_cgroup_hierarchy=1" in missing.mend
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
     assert "as root" in hardware.memory_limits(tmp_path).mend
+    (tmp_path / "memory").mkdir()
+    assert "as root" in hardware.memory_limits(tmp_path).mend
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     assert hardware.memory_limits(tmp_path).verdict is Verdict.OK
 

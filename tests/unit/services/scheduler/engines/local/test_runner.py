@@ -16,12 +16,15 @@ from services.scheduler.engines.local import runner
     [
         (1, 1, True, "certain"),
         (1, 0, False, "certain"),
-        (0, 1, True, "suspected"),
-        (0, 1, False, "none"),
-        (0, 0, True, "none"),
+        (0, 1, True, "none"),
+        (None, 1, True, "suspected"),
+        (None, 1, False, "none"),
+        (None, 0, True, "none"),
     ],
 )
-def test_memory_is_blamed_as_far_as_the_counters_allow(in_group: int, on_machine: int, killed: bool, verdict: str):
+def test_memory_is_blamed_as_far_as_the_counters_allow(
+    in_group: int | None, on_machine: int, killed: bool, verdict: str
+):
     assert runner.oom_verdict(in_group, on_machine, killed=killed) == verdict
 
 
