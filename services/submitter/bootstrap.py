@@ -18,6 +18,7 @@ from services.submitter.handlers.accounts import AccountHandlers
 from services.submitter.handlers.assets import AssetHandlers
 from services.submitter.handlers.expiry import Expiry
 from services.submitter.handlers.jobs import JobHandlers
+from services.submitter.handlers.names import Names
 from services.submitter.handlers.uploads import UploadHandlers
 from services.submitter.settings import SubmitterSettings
 from shared import checks
@@ -91,7 +92,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
     if settings.admin_password.get_secret_value():
         await accounts.ensure_admin(settings.admin_name, settings.admin_password.get_secret_value())
     locations = settings.locations()
-    handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock)
+    handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock, Names(bus, jobs))
     app = create_app(
         service="submitter",
         title="Trainmaster submitter",

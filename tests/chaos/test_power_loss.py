@@ -153,6 +153,9 @@ async def _assert_all_there(server: NatsServer, tmp_path: Path, acknowledged: di
             found = await bus.load_job(job)
             assert found is not None, f"{job} was acknowledged as {sequence} and is gone"
             assert (found.sequence, found.name) == (sequence, job)
+        claimed, submitted = await _jobs_in(bus, "tm.name.*"), await _jobs_in(bus, "tm.job.*.state.submitted")
+        assert submitted <= claimed, "a job has no name"
+        assert len(claimed - submitted) <= 1, "more than the batch that was cut was torn"
         following = asyncio.create_task(model.run())
         await asyncio.wait_for(model.caught_up.wait(), 30)
         listed = {job.id for job in model.query(JobQuery(limit=100_000)).jobs}
@@ -167,3 +170,7 @@ async def _assert_all_there(server: NatsServer, tmp_path: Path, acknowledged: di
             await asyncio.gather(following, return_exceptions=True)
         model.close()
         await bus.close()
+
+
+async def _jobs_in(bus: Bus, subject: str) -> set[str]:
+    return {ev.decode(message.data).subject for message in await bus.history.messages("JOBS", subject)}

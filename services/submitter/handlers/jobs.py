@@ -21,15 +21,15 @@ from services.submitter.domain.locations import Locations
 from services.submitter.domain.naming import NameTakenError, name_of
 from services.submitter.domain.quotas import check_queue, queue_limit
 from services.submitter.domain.references import World
+from services.submitter.handlers.names import Names
 from shared.auth.principal import Principal
-from shared.bus import Bus, Claim, ConcurrentWriteError, Transition
+from shared.bus import Bus, ConcurrentWriteError, Transition
 from shared.bus.blobs import Blobs
-from shared.bus.publish import name_subject
 from shared.catalog import Catalog, CatalogWatch, Project, asker_of
 from shared.clock import Clock
 from shared.documents.fields import shown
 from shared.errors import ConflictError, NotFoundError, UnavailableError
-from shared.events import Event, NameClaimed, subject_of
+from shared.events import Event, subject_of
 from shared.http.etag import check_if_match
 from shared.ids import is_job_id, new_job_id
 from shared.jobs import Job, Recorded, fold
@@ -51,6 +51,7 @@ class JobHandlers:
     uploads: Blobs
     locations: Locations
     clock: Clock
+    names: Names
     in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # so that a queue's limit holds among many at once
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -70,10 +71,8 @@ class JobHandlers:
 
     async def _holder(self, principal: Principal, name: str) -> Job | None:
         """The principal's job of this name by the record itself, which knows it before the read model does."""
-        last = await self.bus.history.last_event(name_subject(principal.user_id, name))
-        if last is None or not isinstance(last.event.data, NameClaimed):
-            return None
-        return await self.bus.load_job(last.event.subject)
+        holder = await self.names.holder(principal.user_id, name)
+        return await self.bus.load_job(holder) if holder is not None else None
 
     def page(self, principal: Principal, filters: JobFilters) -> JobPage:
         """A page of the jobs that the principal may see."""
@@ -116,7 +115,7 @@ class JobHandlers:
             name = name_of(job, job_id, number)
             event = await self._event(job, principal, job_id, name, digest, catalog)
             try:
-                claim = await self._claim(event, principal, name)
+                claim = await self.names.claim(event, principal.user_id, name)
                 sequence = await self.bus.append_batch([claim, Transition(event, 0)])
             except ConcurrentWriteError as error:
                 if error.subject != claim.subject:
@@ -151,17 +150,6 @@ class JobHandlers:
             request_digest=digest,
             traceparent=current_traceparent(),
         )
-
-    async def _claim(self, submitted: Event, principal: Principal, name: str) -> Claim:
-        """The claim of the name; raises NameTakenError naming the job that has it."""
-        event = transitions.name_claim(submitted, name)
-        last = await self.bus.history.last_event(name_subject(principal.user_id, name))
-        if last is not None and isinstance(last.event.data, NameClaimed):
-            holder = last.event.subject
-            raise NameTakenError(
-                f"you have a job called {shown(name)} already: {holder}; delete it or choose another name"
-            )
-        return Claim(event, principal.user_id, name, last.sequence if last else 0)
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
@@ -201,9 +189,8 @@ class JobHandlers:
 
     async def _try_delete(self, job: Job, principal: Principal) -> Job:
         released, deleted = transitions.delete(job, principal, self.clock.now(), traceparent=current_traceparent())
-        held = await self.bus.history.last_sequence(name_subject(job.owner, job.name))
-        release = Claim(released, job.owner, job.name, held)
-        sequence = await self.bus.append_batch([release, Transition(deleted, job.sequence)])
+        release = await self.names.release(job, released)
+        sequence = await self.bus.append_batch([*release, Transition(deleted, job.sequence)])
         return await self._after(job, sequence, deleted)
 
     # --- in common ---------------------------------------------------------------------------------------------------

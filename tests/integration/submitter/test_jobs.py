@@ -10,8 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from shared import events as ev
-from shared.bus import Bus
-from shared.ids import is_job_id
+from shared.bus import Bus, Claim
+from shared.bus.publish import name_subject
+from shared.catalog import User
+from shared.clock import SystemClock
+from shared.ids import is_job_id, new_job_id
 from tests.support.catalog import group, instance_type, pool, project
 from tests.support.jobs import placed
 from tests.support.specs import changed, job_document, small_job_document, without
@@ -49,6 +52,38 @@ async def test_of_concurrent_submissions_of_one_name_exactly_one_wins(submission
     holder = winners[0].json()["metadata"]["id"]
     assert all(holder in answer.json()["detail"] for answer in losers)
     assert len((await client.get("/v1/jobs")).json()["items"]) == 1
+
+
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "k"}])
+async def test_a_claim_whose_job_was_lost_with_the_server_is_in_nobodys_way(
+    submission: Submission, bus: Bus, key: dict[str, str]
+) -> None:
+    lost = ev.Event.of(
+        ev.NameClaimed(name="train"), job=new_job_id(), attempt=1, time=SystemClock().now(), owner="x", project="x"
+    )
+    await bus.append_batch([Claim(lost, User.id_of("ann"), "train", 0)])
+    client = submission.client()
+    answer = await client.post("/v1/jobs", json=small_job_document("train"), headers=key)
+    assert answer.status_code == 201
+    assert (await client.post("/v1/jobs", json=small_job_document("train"))).status_code == 409
+    assert (await client.get("/v1/jobs/train")).json() == answer.json()
+
+
+async def test_a_job_that_lost_its_name_to_another_does_not_free_it_when_it_is_deleted(
+    submission: Submission, bus: Bus
+) -> None:
+    client = submission.client()
+    first = (await client.post("/v1/jobs", json=small_job_document("train"))).json()["metadata"]["id"]
+    await submission.tell(first, placed(), COMPLETED, ev.Succeeded())
+    released = ev.Event.of(
+        ev.NameReleased(name="train"), job=first, attempt=1, time=SystemClock().now(), owner="x", project="x"
+    )
+    held = await bus.history.last_sequence(name_subject(User.id_of("ann"), "train"))
+    await bus.append_batch([Claim(released, User.id_of("ann"), "train", held)])
+    second = (await client.post("/v1/jobs", json=small_job_document("train"))).json()["metadata"]["id"]
+    assert (await client.delete(f"/v1/jobs/{first}")).status_code == 204
+    assert (await client.post("/v1/jobs", json=small_job_document("train"))).status_code == 409
+    assert (await client.get("/v1/jobs/train")).json()["metadata"]["id"] == second
 
 
 async def test_a_generated_name_is_told_and_a_repeat_makes_no_second_job(submission: Submission) -> None:
