@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import strategies as st
 
-from services.scheduler.domain.fit import fit
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, RoleAsk
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import Device, Node, NodeState, Request
+from services.scheduler.domain.planning.columns import Columns
+from services.scheduler.domain.planning.fit import fit, take
+from services.scheduler.domain.planning.order import Queue
+from services.scheduler.domain.planning.plan import Plan, Snapshot, Start, plan
 
 GIB = 1 << 30
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PUBLIC = Pool("public", "main")
 
 
@@ -31,8 +37,31 @@ def gang(*roles: RoleAsk, job: str = "tj-a", priority: int = 5, sequence: int = 
     return Gang(job, 1, priority, sequence, roles or (ask(),), frozenset(excluded))
 
 
+def columns(nodes=(), pools: tuple[Pool, ...] | dict[str, Pool] = (PUBLIC,)) -> Columns:
+    """Empty nodes."""
+    by_name = pools if isinstance(pools, dict) else {pool.name: pool for pool in pools}
+    return Ledger(nodes, by_name).columns
+
+
+def fitted(wanted: Gang, free: Columns) -> tuple[Seat, ...] | None:
+    """Seats for the gang, or None."""
+    places = fit(wanted, free)
+    return None if places is None else Start(wanted, places, free.layout).seats
+
+
 def place(wanted: Gang, *nodes: Node, pools: tuple[Pool, ...] = (PUBLIC,)) -> tuple[Seat, ...] | None:
-    return fit(wanted, Ledger(nodes).rooms, {pool.name: pool for pool in pools})
+    return fitted(wanted, columns(nodes, pools))
+
+
+def after(start: Start, free: Columns) -> Columns:
+    """What is free once a gang has started."""
+    left = free.copy()
+    take(start.places, left)
+    return left
+
+
+def planned(gangs, free: Columns, *, now: datetime = NOW, **more) -> Plan:
+    return plan(Snapshot(free, Queue(gangs), **more), now)
 
 
 def nodes_of(seats: tuple[Seat, ...] | None) -> list[str]:

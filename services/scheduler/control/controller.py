@@ -26,7 +26,7 @@ from services.scheduler.control.journal import Journal
 from services.scheduler.control.world import World
 from services.scheduler.domain.keeping import kept_until
 from services.scheduler.domain.placement import holds_capacity, placed_event
-from services.scheduler.domain.planner import Start, plan
+from services.scheduler.domain.planning.plan import Start, plan
 from services.scheduler.domain.reconcile import (
     Action,
     Append,
@@ -240,12 +240,12 @@ class Controller:
                     self._gangs.save(gang, lambda: self._starter.save(gang))
 
     def _place(self, now: datetime) -> None:
-        for start in plan(self._world.snapshot(but=self._busy)):
+        for start in plan(self._world.snapshot(but=self._busy), now).starts:
             job = self._jobs.get(start.gang.job)
             if job is not None and job.state is JobState.QUEUED:
                 self._world.reserve(start.gang, start.seats)
                 self._write(job, self._record_placement(job, start, now))
-        self._metrics.queued.set(len(self._world.waiting()))
+        self._metrics.queued.set(self._world.queued)
 
     def _tidy(self, gang: str) -> None:
         """Let go of a gang whose end is on record; end one that no job knows."""

@@ -8,20 +8,32 @@ any time; only seats that are being put on record right now are held by `reserve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import structlog
 from pydantic import ValidationError
 
-from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
+from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, RoleAsk, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import MACHINE_LABEL, Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
-from services.scheduler.domain.planner import Snapshot
-from services.scheduler.domain.quotas import Quota, Use, use_of_seats
+from services.scheduler.domain.planning.order import Queue, Usage
+from services.scheduler.domain.planning.plan import Snapshot
+from services.scheduler.domain.quotas import Quota
 from services.scheduler.domain.terms import Terms
 from shared import catalog
 from shared.ids import gang_id
 from shared.jobs import Job, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A gang that holds seats, and on whose account."""
+
+    gang: str
+    project: str
+    owner: str
+    roles: tuple[RoleAsk, ...]
 
 
 class World:
@@ -29,12 +41,12 @@ class World:
 
     def __init__(self) -> None:
         self._terms: dict[str, Terms | None] = {}
-        self._waiting: dict[str, Gang] = {}
-        self._held_by: dict[str, str] = {}
+        self._queue = Queue()
+        self._holders: dict[str, _Holder] = {}
+        self._usage = Usage()
         self._ledger = Ledger()
         self._pools: dict[str, Pool] = {}
         self._quotas: dict[str, Quota] = {}
-        self._project_of: dict[str, str] = {}
         self._log = structlog.get_logger(service="scheduler")
 
     @property
@@ -56,6 +68,7 @@ class World:
         dedicated = tuple(_pool(document) for document in documents if document.spec.type == "dedicated")
         selecting = tuple(pool for pool in dedicated if pool.selects)
         self._pools = {document.name: _pool(document, selecting) for document in documents}
+        self._ledger.set_pools(self._pools)
 
     def set_quotas(self, view: catalog.Catalog) -> None:
         """Take over the quotas of the catalog's projects."""
@@ -71,9 +84,9 @@ class World:
 
     def take_all(self, jobs: Iterable[Job]) -> None:
         """Forget every job and take these live ones instead."""
-        for gang in list(self._ledger.held):
-            self._ledger.release(gang)
-        self._terms, self._waiting, self._held_by, self._project_of = {}, {}, {}, {}
+        for held in list(self._holders):
+            self._release(held)
+        self._terms, self._queue = {}, Queue()
         for job in jobs:
             self.take(job)
 
@@ -89,26 +102,21 @@ class World:
 
     def reserve(self, gang: Gang, seats: tuple[Seat, ...]) -> None:
         """Hold seats that are about to be put on record; `take` of the job afterwards settles the matter."""
-        self._hold(gang.job, gang_id(gang.job, gang.attempt), seats, gang.project)
+        holder = _Holder(gang_id(gang.job, gang.attempt), gang.project, gang.owner, gang.roles)
+        self._hold(gang.job, holder, seats)
 
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs that wait for a place, in queue order."""
-        return in_queue_order(self._waiting.values())
+        return in_queue_order(self._queue)
+
+    @property
+    def queued(self) -> int:
+        """How many gangs wait for a place."""
+        return len(self._queue)
 
     def snapshot(self, but: Iterable[str] = ()) -> Snapshot:
-        """What a plan is made from, gangs in queue order; without the gangs of some jobs."""
-        left_out = set(but)
-        gangs = tuple(gang for gang in self.waiting() if gang.job not in left_out)
-        return Snapshot(gangs, dict(self._ledger.rooms), self._pools, self._quotas, self._used())
-
-    def _used(self) -> dict[str, Use]:
-        """What the jobs of each project with a quota hold."""
-        used: dict[str, Use] = {}
-        for job, gang in self._held_by.items():
-            project = self._project_of[job]
-            if project in self._quotas:
-                used[project] = used.get(project, Use()) + use_of_seats(self._ledger.held.get(gang, ()))
-        return used
+        """What a plan is made from, without the gangs of some jobs; valid until the world next changes."""
+        return Snapshot(self._ledger.columns, self._queue, self._usage, self._quotas, frozenset(but))
 
     def machines(self, nodes: Iterable[str]) -> dict[str, str]:
         """The machines that these nodes are on, where the engine tells."""
@@ -121,32 +129,34 @@ class World:
             self._take_live(job, terms)
             return
         self._release(job.id)
-        self._waiting.pop(job.id, None)
+        self._queue.remove(job.id)
         if job.ended:
             self._terms.pop(job.id, None)
 
     def _take_live(self, job: Job, terms: Terms) -> None:
         if job.state is JobState.QUEUED:
-            self._waiting[job.id] = terms.gang(job)
+            self._queue.add(terms.gang(job))
         else:
-            self._waiting.pop(job.id, None)
+            self._queue.remove(job.id)
         if holds_capacity(job):
-            self._hold(job.id, gang_id(job.id, job.attempt.number), seats_of(job.attempt, terms), job.project)
+            holder = _Holder(gang_id(job.id, job.attempt.number), job.project, job.owner, terms.roles)
+            self._hold(job.id, holder, seats_of(job.attempt, terms))
         else:
             self._release(job.id)
 
-    def _hold(self, job: str, gang: str, seats: tuple[Seat, ...], project: str) -> None:
-        if self._held_by.get(job) != gang:
+    def _hold(self, job: str, holder: _Holder, seats: tuple[Seat, ...]) -> None:
+        known = self._holders.get(job)
+        if known is None or known.gang != holder.gang:
             self._release(job)
-            self._held_by[job] = gang
-            self._project_of[job] = project
-            self._ledger.hold(gang, seats)
+            self._holders[job] = holder
+            self._ledger.hold(holder.gang, seats)
+            self._usage.add(holder.project, holder.owner, holder.roles)
 
     def _release(self, job: str) -> None:
-        gang = self._held_by.pop(job, None)
-        self._project_of.pop(job, None)
-        if gang is not None:
-            self._ledger.release(gang)
+        holder = self._holders.pop(job, None)
+        if holder is not None:
+            self._ledger.release(holder.gang)
+            self._usage.remove(holder.project, holder.owner, holder.roles)
 
 
 def _pool(document: catalog.Pool, dedicated: tuple[Pool, ...] = ()) -> Pool:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from services.scheduler.domain.fit import Rooms, capacity, eligible, fit, pool_rooms
-from services.scheduler.domain.gang import Gang, Pool, RoleAsk
-from services.scheduler.domain.nodes import Request, Room, empty_room
+from services.scheduler.domain.blocker import Blocker
+from services.scheduler.domain.gang import Gang, RoleAsk, Topology
+from services.scheduler.domain.nodes import NodeState, Request, Room, empty_room
+from services.scheduler.domain.planning.columns import Columns
+from services.scheduler.domain.planning.fit import fit
 from shared.units import format_bytes
 
 
@@ -25,19 +27,6 @@ class Verdict(StrEnum):
     FITS = "fits"
     WAITS = "waits"
     NEVER = "never"
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """One thing that is short; amounts are millicores, bytes, GPUs, replicas or nodes, as `resource` says."""
-
-    role: str
-    resource: str
-    needed: int
-    available: int
-    total: int
-    largest: int
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,44 +64,49 @@ _RESOURCES: Final = (
 )
 
 
-def explain(
-    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]] | None = None
-) -> Explanation:
-    """Why the gang does not start on these rooms; says so where nothing but the queue is in its way.
+def explain(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]] | None = None) -> Explanation:
+    """Why the gang does not start on these nodes; says so where nothing but the queue is in its way.
 
     `alternatives` are the other pools, by role, that the asker may use and that offer the role's instance type.
     """
-    if fit(gang, rooms, pools) is not None:
+    if fit(gang, columns) is not None:
         return Explanation(Verdict.FITS, "fits now and starts as soon as its turn comes")
-    usable = eligible(gang, rooms)
-    empty = {node_id: empty_room(room.node) for node_id, room in rooms.items()}
-    blockers = tuple(blocker for role in gang.roles for blocker in _role_blockers(role, usable, pools))
-    blockers = blockers or (_together(gang, usable, pools),)
-    never = fit(gang, empty, pools) is None
+    blockers = tuple(blocker for role in gang.roles for blocker in _role_blockers(role, gang, columns))
+    blockers = blockers or (_together(gang, columns),)
+    never = fit(gang, Columns.empty(columns.layout)) is None
     verdict = Verdict.NEVER if never else Verdict.WAITS
     lead = "does not fit even with nothing else running" if never else "waits for capacity"
-    suggestions = tuple(_suggestions(gang, rooms, pools, alternatives or {}))
-    summary = f"{lead}: {blockers[0].detail}{_left_out(gang, rooms)}"
+    suggestions = tuple(_suggestions(gang, columns, alternatives or {}))
+    summary = f"{lead}: {blockers[0].detail}{_left_out(gang, columns)}"
     return Explanation(verdict, summary, blockers, suggestions)
 
 
-def _left_out(gang: Gang, rooms: Rooms) -> str:
+def _left_out(gang: Gang, columns: Columns) -> str:
     """Which of these nodes the gang does not get because they failed its diagnosis."""
-    names = sorted(room.node.name for room in rooms.values() if room.node.is_named(gang.failed_diagnosis))
+    layout = columns.layout
+    names = sorted(layout.nodes[row].name for row in layout.rows_named(gang.failed_diagnosis))
     if not names:
         return ""
     return f"; {', '.join(names)} failed this job's diagnosis and {'is' if len(names) == 1 else 'are'} left out"
 
 
-def _role_blockers(role: RoleAsk, rooms: Rooms, pools: Mapping[str, Pool]) -> Iterator[Blocker]:
-    if role.pool not in pools:
+def _rooms(role: RoleAsk, gang: Gang, columns: Columns) -> list[Room]:
+    """What is free on the nodes of the role's pool that may get new gangs and that this gang does not avoid."""
+    rows = columns.layout.members(role.pool).nonzero()[0].tolist()
+    avoided = set(columns.layout.rows_named(gang.avoided))
+    rooms = (columns.room(row) for row in rows if row not in avoided)
+    return [room for room in rooms if room.node.state is NodeState.READY]
+
+
+def _role_blockers(role: RoleAsk, gang: Gang, columns: Columns) -> Iterator[Blocker]:
+    if role.pool not in columns.layout.pools:
         yield Blocker(role.name, "nodes", 1, 0, 0, 0, f"there is no pool {role.pool!r} for role {role.name}")
         return
-    here = pool_rooms(role, rooms, pools)
+    here = _rooms(role, gang, columns)
     if not here:
         detail = f"pool {role.pool!r} has no node that role {role.name} may use"
         yield Blocker(role.name, "nodes", 1, 0, 0, 0, detail)
-    elif capacity(role, rooms, pools) < role.replicas:
+    elif sum(room.holds(role.request) for room in here) < role.replicas:
         short = [resource for resource in _RESOURCES if _is_short(resource, role, here)]
         yield from (_resource_blocker(resource, role, here) for resource in short)
         if not short:
@@ -146,48 +140,50 @@ def _replica_blocker(role: RoleAsk, rooms: list[Room]) -> Blocker:
     return Blocker(role.name, "replicas", role.replicas, sum(counts), total, max(counts), detail)
 
 
-def _together(gang: Gang, rooms: Rooms, pools: Mapping[str, Pool]) -> Blocker:
+def _together(gang: Gang, columns: Columns) -> Blocker:
     """Each role would fit alone, but not all of them."""
     names = ", ".join(role.name for role in gang.roles)
     replicas = sum(role.replicas for role in gang.roles)
-    fitting = min(capacity(role, rooms, pools) for role in gang.roles)
+    fitting = min(sum(room.holds(role.request) for room in _rooms(role, gang, columns)) for role in gang.roles)
     detail = f"each of the roles {names} fits alone, but their {replicas} replicas do not fit together"
+    if len(gang.roles) == 1:
+        detail = (
+            f"the {replicas} replicas fit in the pool, but not in one {gang.topology.level}, which the job asks for"
+        )
     return Blocker(names, "replicas", replicas, fitting, fitting, fitting, detail)
 
 
-def _suggestions(
-    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]]
-) -> Iterator[str]:
+def _suggestions(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]]) -> Iterator[str]:
     """The changes that help now; where there are none, those that help once other jobs have ended."""
-    now = tuple(_changes(gang, rooms, pools, alternatives))
+    now = tuple(_changes(gang, columns, alternatives))
     yield from (f"{change} would start it now" for change in now)
     if not now:
-        empty = {node_id: empty_room(room.node) for node_id, room in rooms.items()}
-        later = () if fit(gang, empty, pools) is not None else _changes(gang, empty, pools, alternatives)
+        empty = Columns.empty(columns.layout)
+        later = () if fit(gang, empty) is not None else _changes(gang, empty, alternatives)
         yield from (f"{change} would make it fit once other jobs have ended" for change in later)
 
 
-def _changes(
-    gang: Gang, rooms: Rooms, pools: Mapping[str, Pool], alternatives: Mapping[str, Collection[str]]
-) -> Iterator[str]:
+def _changes(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Single changes each of which makes the gang fit."""
     for role in gang.roles:
-        most = _most_replicas(gang, role, rooms, pools)
+        most = _most_replicas(gang, role, columns)
         if most:
             yield f"{most} instead of {role.replicas} replicas of role {role.name}"
         for pool in sorted(set(alternatives.get(role.name, ())) - {role.pool}):
-            if fit(_with_role(gang, replace(role, pool=pool)), rooms, pools) is not None:
+            if fit(_with_role(gang, replace(role, pool=pool)), columns) is not None:
                 yield f"pool {pool!r} instead of {role.pool!r} for role {role.name}"
-    if gang.excluded and fit(replace(gang, excluded=frozenset()), rooms, pools) is not None:
+    if gang.excluded and fit(replace(gang, excluded=frozenset()), columns) is not None:
         yield "an empty excludeNodes"
+    if gang.topology.hard and fit(replace(gang, topology=Topology()), columns) is not None:
+        yield "topology.mode soft instead of hard"
 
 
-def _most_replicas(gang: Gang, role: RoleAsk, rooms: Rooms, pools: Mapping[str, Pool]) -> int:
+def _most_replicas(gang: Gang, role: RoleAsk, columns: Columns) -> int:
     """The largest smaller number of replicas of this role with which the gang fits; 0 where there is none."""
     low, high = 0, role.replicas - 1
     while low < high:
         middle = (low + high + 1) // 2
-        fits = fit(_with_role(gang, replace(role, replicas=middle)), rooms, pools) is not None
+        fits = fit(_with_role(gang, replace(role, replicas=middle)), columns) is not None
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 

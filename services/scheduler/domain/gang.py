@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from services.scheduler.domain.nodes import Node, Request
@@ -14,6 +15,28 @@ class QueuePolicy(StrEnum):
 
     BACKFILL = "backfill"
     FIFO = "fifo"
+
+
+class Level(StrEnum):
+    """A level of the network's tree."""
+
+    LEAF = "leaf"
+    SPINE = "spine"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """How close to each other the replicas are placed: in one domain of the level where that can be, or nowhere."""
+
+    level: Level = Level.LEAF
+    hard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """What a pool allows: gangs that have run for this long may be stopped for others of higher priority."""
+
+    protected_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +53,7 @@ class Pool:
     node_names: frozenset[str] = frozenset()
     node_labels: Mapping[str, str] = field(default_factory=dict)
     dedicated: tuple[Pool, ...] = ()
+    preemption: Preemption | None = None
 
     @property
     def selects(self) -> bool:
@@ -61,6 +85,7 @@ class Gang:
     """One attempt that waits for a place; `sequence` is the stream sequence of the job's submission.
 
     `excluded` are the nodes that its user does not want, `failed_diagnosis` those that were found bad for this job.
+    It waits since `since`, and holds its place for at most `longest_s`, where that is known.
     """
 
     job: str
@@ -71,6 +96,10 @@ class Gang:
     excluded: frozenset[str] = frozenset()
     project: str = ""
     failed_diagnosis: frozenset[str] = frozenset()
+    owner: str = ""
+    since: datetime | None = None
+    topology: Topology = field(default_factory=Topology)
+    longest_s: float | None = None
 
     @property
     def avoided(self) -> frozenset[str]:
@@ -79,8 +108,13 @@ class Gang:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Gangs of equal shape fit in the same places."""
-        return self.roles, self.avoided
+        """Gangs of equal shape fit in the same places, and for as long."""
+        return self.roles, self.avoided, self.topology, self.longest_s
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools that it wants places in, each once, by name."""
+        return tuple(sorted({role.pool for role in self.roles}))
 
 
 def in_queue_order(gangs: Iterable[Gang]) -> tuple[Gang, ...]:

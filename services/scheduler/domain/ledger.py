@@ -4,15 +4,22 @@ A gang is held from the moment its placement is decided until the end of its att
 processes do meanwhile: free = capacity - everything held, gangs that are ending included. Holding and releasing are
 idempotent by gang, so replaying facts does no harm. Nodes may come, change and vanish under their gangs; a node that
 is over-committed by such a change simply has no room.
+
+What is free is kept in the column store and changed there row by row; it is built anew only for another inventory.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.domain.nodes import Node, Request, Room, empty_room
+import numpy as np
+
+from services.scheduler.domain.gang import Pool
+from services.scheduler.domain.nodes import Node, Request, Room
+from services.scheduler.domain.planning.columns import Columns
+from services.scheduler.domain.planning.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +33,44 @@ class Seat:
     devices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rooms(Mapping[str, Room]):
+    """What is free now, by node id; each room is read from the columns when it is asked for."""
+
+    columns: Columns
+
+    def __getitem__(self, node_id: str) -> Room:
+        return self.columns.room(self.columns.layout.row_of[node_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns.layout.row_of)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one gang holds on one node."""
+
+    cpu_m: int = 0
+    memory_bytes: int = 0
+    devices: frozenset[str] = frozenset()
+
+    def add(self, seat: Seat) -> None:
+        self.cpu_m += seat.request.cpu_m
+        self.memory_bytes += seat.request.memory_bytes
+        self.devices = self.devices.union(seat.devices) if seat.devices else self.devices
+
+
 class Ledger:
     """Nodes by id and the seats that gangs hold on them."""
 
-    def __init__(self, nodes: Iterable[Node] = ()) -> None:
-        self._nodes: dict[str, Node] = {}
+    def __init__(self, nodes: Iterable[Node] = (), pools: Mapping[str, Pool] | None = None) -> None:
         self._held: dict[str, tuple[Seat, ...]] = {}
-        self._on_node: defaultdict[str, dict[tuple[str, str, int], Seat]] = defaultdict(dict)
-        self._rooms: dict[str, Room] = {}
+        self._on_node: defaultdict[str, dict[str, _Share]] = defaultdict(dict)
+        self._pools: Mapping[str, Pool] = dict(pools or {})
+        self._nodes: dict[str, Node] = {}
         self.set_nodes(nodes)
 
     @property
@@ -46,14 +83,25 @@ class Ledger:
         return self._held
 
     @property
-    def rooms(self) -> Mapping[str, Room]:
+    def columns(self) -> Columns:
+        """What is free now; changed in place by `hold` and `release`."""
+        return self._columns
+
+    @property
+    def rooms(self) -> Rooms:
         """What is free now, by node id."""
-        return self._rooms
+        return Rooms(self._columns)
 
     def set_nodes(self, nodes: Iterable[Node]) -> None:
         """Take a new inventory; what is held stays held."""
         self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id)}
-        self._rooms = {node_id: self._count(node_id) for node_id in self._nodes}
+        self._draw(Layout(self._nodes.values(), self._pools))
+
+    def set_pools(self, pools: Mapping[str, Pool]) -> None:
+        """Take other pools."""
+        if pools != self._pools:
+            self._pools = dict(pools)
+            self._draw(self._columns.layout.with_pools(pools))
 
     def hold(self, gang: str, seats: Iterable[Seat]) -> None:
         """Put the gang's seats down, unless it has some already."""
@@ -61,22 +109,34 @@ class Ledger:
             return
         self._held[gang] = tuple(seats)
         for seat in self._held[gang]:
-            self._on_node[seat.node][gang, seat.role, seat.index] = seat
-        self._recount(self._held[gang])
+            self._on_node[seat.node].setdefault(gang, _Share()).add(seat)
+        self._count(self._held[gang])
 
     def release(self, gang: str) -> None:
         """Give back what the gang held, if anything."""
         seats = self._held.pop(gang, ())
-        for seat in seats:
-            del self._on_node[seat.node][gang, seat.role, seat.index]
-        self._recount(seats)
+        for node in {seat.node for seat in seats}:
+            del self._on_node[node][gang]
+            if not self._on_node[node]:
+                del self._on_node[node]
+        self._count(seats)
 
-    def _recount(self, seats: tuple[Seat, ...]) -> None:
-        for node_id in {seat.node for seat in seats} & self._nodes.keys():
-            self._rooms[node_id] = self._count(node_id)
+    def _draw(self, layout: Layout) -> None:
+        self._columns = Columns.empty(layout)
+        self._recount(layout.row_of.keys() & self._on_node.keys())
 
-    def _count(self, node_id: str) -> Room:
-        room = empty_room(self._nodes[node_id])
-        for seat in self._on_node[node_id].values():
-            room = room.without(seat.request, seat.devices)
-        return room
+    def _count(self, seats: tuple[Seat, ...]) -> None:
+        self._recount({seat.node for seat in seats} & self._nodes.keys())
+
+    def _recount(self, node_ids: Iterable[str]) -> None:
+        """What these nodes have free: their capacity less what every gang on them holds."""
+        layout, rows, cpu_m, memory_bytes, devices = self._columns.layout, [], [], [], []
+        for node_id in node_ids:
+            node, row = self._nodes[node_id], layout.row_of[node_id]
+            shares = self._on_node.get(node_id, {}).values()
+            rows.append(row)
+            cpu_m.append(node.cpu_m - sum(share.cpu_m for share in shares))
+            memory_bytes.append(node.memory_bytes - sum(share.memory_bytes for share in shares))
+            held = layout.device_bits(row, frozenset().union(*(share.devices for share in shares)))
+            devices.append(int(layout.devices[row]) & ~held)
+        self._columns.put(np.array(rows, np.int64), cpu_m, memory_bytes, devices)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.domain.explain import Blocker
-from services.scheduler.domain.gang import Gang
-from services.scheduler.domain.ledger import Seat
+from services.scheduler.domain.blocker import Blocker
+from services.scheduler.domain.gang import Gang, RoleAsk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +31,14 @@ class Use:
     def __add__(self, other: Use) -> Use:
         return Use(self.replicas + other.replicas, self.gpus + other.gpus)
 
-
-def use_of_gang(gang: Gang) -> Use:
-    """What the gang would hold."""
-    return Use(
-        sum(role.replicas for role in gang.roles),
-        sum(role.replicas * role.request.gpus for role in gang.roles),
-    )
+    def __sub__(self, other: Use) -> Use:
+        return Use(self.replicas - other.replicas, self.gpus - other.gpus)
 
 
-def use_of_seats(seats: Iterable[Seat]) -> Use:
-    """What is held by these seats."""
-    held = tuple(seats)
-    return Use(len(held), sum(seat.request.gpus for seat in held))
+def use_of(roles: Iterable[RoleAsk]) -> Use:
+    """What a gang of these roles holds, or would."""
+    asked = tuple(roles)
+    return Use(sum(role.replicas for role in asked), sum(role.replicas * role.request.gpus for role in asked))
 
 
 def quota_blockers(gang: Gang, quotas: Mapping[str, Quota], used: Mapping[str, Use]) -> tuple[Blocker, ...]:
@@ -54,7 +48,7 @@ def quota_blockers(gang: Gang, quotas: Mapping[str, Quota], used: Mapping[str, U
 
 
 def _blockers(gang: Gang, quota: Quota, held: Use) -> Iterator[Blocker]:
-    asked = use_of_gang(gang)
+    asked = use_of(gang.roles)
     rows = (
         ("quota-replicas", "running replicas", quota.replicas, held.replicas, asked.replicas),
         ("quota-gpus", "GPUs", quota.gpus, held.gpus, asked.gpus),

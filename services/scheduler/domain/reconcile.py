@@ -5,7 +5,7 @@ the order in which these became known. So it may be taken again after a crash or
 and every action is safe to repeat: transitions are compared and set, engine calls are idempotent, reports have fixed
 ids.
 
-Placing is not decided here, since that is a question between jobs; see `planner`.
+Placing is not decided here, since that is a question between jobs; see `planning`.
 """
 
 from __future__ import annotations

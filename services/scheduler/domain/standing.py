@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from services.scheduler.domain.explain import Blocker, Explanation, Verdict, explain
+from services.scheduler.domain.blocker import Blocker
+from services.scheduler.domain.explain import Explanation, Verdict, explain
 from services.scheduler.domain.gang import Gang
-from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.planning.plan import Snapshot
 from services.scheduler.domain.quotas import is_beyond_quota, quota_blockers
 from shared.clock import rfc3339
 from shared.jobs import Attempt, Job, JobState
@@ -27,8 +28,8 @@ class Standing:
 
 
 def standing_of(job: Job, snapshot: Snapshot, alternatives: Mapping[str, Collection[str]]) -> Standing:
-    """What the job waits for, or what it is doing; `snapshot` has the waiting gangs in queue order."""
-    gang = next((gang for gang in snapshot.gangs if gang.job == job.id), None)
+    """What the job waits for, or what it is doing."""
+    gang = snapshot.queue.get(job.id)
     if job.state is JobState.QUEUED and gang is not None:
         return _waiting(job, gang, snapshot, alternatives)
     return Standing(job.id, job.state, _summary(job))
@@ -42,8 +43,8 @@ def place_in_queue(gang: Gang, snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _waiting(job: Job, gang: Gang, snapshot: Snapshot, alternatives: Mapping[str, Collection[str]]) -> Standing:
-    beyond = quota_blockers(gang, snapshot.quotas, snapshot.used)
-    answer = _held_back(beyond) if beyond else explain(gang, snapshot.rooms, snapshot.pools, alternatives)
+    beyond = quota_blockers(gang, snapshot.quotas, snapshot.usage.used)
+    answer = _held_back(beyond) if beyond else explain(gang, snapshot.columns, alternatives)
     position, rivals = place_in_queue(gang, snapshot)
     queue = f"place {position} of {rivals} in the queue"
     summary = f"{queue}: {answer.summary}"

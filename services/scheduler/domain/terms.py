@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
 
-from services.scheduler.domain.gang import Gang, RoleAsk
+from services.scheduler.domain.gang import Gang, Level, RoleAsk, Topology
 from services.scheduler.domain.nodes import Request
 from shared.events import ResolvedRole
 from shared.jobs import Attempt, Job
+from shared.jobspec import models
 from shared.jobspec.models import TrainingSpec
 
 LAST_WORDS_S: Final = 10.0
@@ -29,6 +30,15 @@ class Terms:
     max_run_time_s: float | None
     grace_s: float
     diagnosing: bool = False
+    preemptible: bool = False
+    topology: Topology = field(default_factory=Topology)
+
+    @property
+    def longest_s(self) -> float | None:
+        """How long an attempt can hold its place at most; None where nothing limits it."""
+        if self.max_run_time_s is None:
+            return None
+        return self.start_timeout_s + self.max_run_time_s + self.grace_s + (DIAGNOSIS_S if self.diagnosing else 0)
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -44,6 +54,8 @@ class Terms:
             max_run_time_s=spec.max_run_time_s,
             grace_s=spec.termination_grace_s,
             diagnosing=spec.diagnosis is not None and spec.diagnosis.enabled,
+            preemptible=spec.preemptible,
+            topology=_topology(spec.topology),
         )
 
     def gang(self, job: Job) -> Gang:
@@ -56,6 +68,10 @@ class Terms:
             roles=self.roles,
             excluded=self.excluded_nodes,
             project=job.project,
+            owner=job.owner,
+            since=job.attempt.queued_at,
+            topology=self.topology,
+            longest_s=self.longest_s,
             failed_diagnosis=frozenset(node for attempt in job.attempts for node in _found_bad(attempt)),
         )
 
@@ -84,6 +100,10 @@ def hang_deadline(noticed_at: datetime) -> datetime:
 
 def _found_bad(attempt: Attempt) -> tuple[str, ...]:
     return attempt.diagnosis.bad_nodes if attempt.diagnosis else ()
+
+
+def _topology(wanted: models.Topology | None) -> Topology:
+    return Topology(Level(wanted.level), wanted.mode == "hard") if wanted else Topology()
 
 
 def _ask(role: ResolvedRole, replicas: int) -> RoleAsk:

@@ -9,8 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import NodeState
-from services.scheduler.domain.planner import Snapshot, plan
-from tests.support.cluster import POOLS, clusters, gang, node, request, roles
+from tests.support.cluster import POOLS, clusters, gang, node, planned, request, roles
 
 
 def test_a_gang_holds_its_seats_until_it_is_released():
@@ -59,7 +58,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize(cluster=clusters)
     def start(self, cluster):
-        self.ledger = Ledger(cluster)
+        self.ledger = Ledger(cluster, POOLS)
 
     @rule(asked=st.lists(roles, min_size=1, max_size=4), priorities=st.lists(st.integers(1, 9), min_size=4, max_size=4))
     def submit(self, asked, priorities):
@@ -67,7 +66,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for wanted, priority in zip(asked, priorities, strict=False):
             self.number += 1
             waiting.append(gang(*wanted, job=f"tj-{self.number}", priority=priority, sequence=self.number))
-        for start in plan(Snapshot(tuple(waiting), self.ledger.rooms, POOLS)):
+        for start in planned(waiting, self.ledger.columns).starts:
             assert Counter(seat.role for seat in start.seats) == {r.name: r.replicas for r in start.gang.roles}
             self.ledger.hold(start.gang.job, start.seats)
             self.asked[start.gang.job] = start.gang
@@ -96,7 +95,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def crash(self):
         held = self.ledger.held
-        self.ledger = Ledger(self.ledger.nodes.values())
+        self.ledger = Ledger(self.ledger.nodes.values(), POOLS)
         for name, seats in held.items():
             self.ledger.hold(name, seats)
 

@@ -8,27 +8,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.scheduler.domain.gang import QueuePolicy
-from services.scheduler.domain.ledger import Ledger
-from services.scheduler.domain.planner import Snapshot, plan
-from services.scheduler.domain.quotas import Quota, Use, is_beyond_quota, quota_blockers, use_of_gang
-from tests.support.cluster import POOLS, PUBLIC, ask, clusters, gang, node, roles
+from services.scheduler.domain.planning.order import Usage
+from services.scheduler.domain.quotas import Quota, Use, is_beyond_quota, quota_blockers, use_of
+from tests.support.cluster import POOLS, PUBLIC, ask, clusters, columns, gang, node, planned, roles
 
-ROOM = Ledger([node("a", cores=64, gpus=8)]).rooms
+A_NODE = (node("a", cores=64, gpus=8),)
 
 
 def of(project: str, *asked, job: str = "tj-a", sequence: int = 1):
     return replace(gang(*asked, job=job, sequence=sequence), project=project)
 
 
+def held(project: str, *roles) -> Usage:
+    usage = Usage()
+    usage.add(project, "u-ada", roles)
+    return usage
+
+
 def started(*gangs, pool=PUBLIC, **snapshot) -> list[str]:
-    return [start.gang.job for start in plan(Snapshot(gangs, ROOM, {pool.name: pool}, **snapshot))]
+    return [start.gang.job for start in planned(gangs, columns(A_NODE, (pool,)), **snapshot).starts]
 
 
 def test_gangs_start_up_to_the_quota_of_their_project_with_what_it_holds_counted():
     gangs = [of("vision", ask(2), job=str(number), sequence=number) for number in range(4)]
     quotas = {"vision": Quota(replicas=7)}
     assert started(*gangs, quotas=quotas) == ["0", "1", "2"]
-    assert started(*gangs, quotas=quotas, used={"vision": Use(replicas=4)}) == ["0"]
+    assert started(*gangs, quotas=quotas, usage=held("vision", ask(4))) == ["0"]
     assert started(*gangs, quotas={"speech": Quota(replicas=0)}) == ["0", "1", "2", "3"]
 
 
@@ -64,7 +69,7 @@ def test_it_is_told_in_numbers_and_what_can_never_start_is_told_apart():
 def test_no_plan_goes_over_a_quota(asked, cluster, replicas, gpus):
     gangs = tuple(of(project, *wanted, job=str(n), sequence=n) for n, (wanted, project) in enumerate(asked))
     quotas = {"vision": Quota(replicas, gpus)}
-    starts = plan(Snapshot(gangs, Ledger(cluster).rooms, POOLS, quotas))
-    held = sum((use_of_gang(start.gang) for start in starts if start.gang.project == "vision"), Use())
-    assert held.replicas <= replicas
-    assert held.gpus <= gpus
+    starts = planned(gangs, columns(cluster, POOLS), quotas=quotas).starts
+    total = sum((use_of(start.gang.roles) for start in starts if start.gang.project == "vision"), Use())
+    assert total.replicas <= replicas
+    assert total.gpus <= gpus

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from services.scheduler.domain.gang import Pool
-from services.scheduler.domain.ledger import Ledger
-from services.scheduler.domain.planner import Snapshot
+from services.scheduler.domain.planning.order import Queue
+from services.scheduler.domain.planning.plan import Snapshot
 from services.scheduler.domain.standing import place_in_queue, standing_of
 from shared import events as ev
-from tests.support.cluster import PUBLIC, ask, gang, node
+from tests.support.cluster import PUBLIC, ask, columns, gang, node
 from tests.support.jobs import START, job_after, placed
 from tests.support.lives import Life
 
@@ -19,7 +19,7 @@ FAILED = ev.AttemptEnded(reason=ev.EndReason.FAILED, message="replica worker-0 e
 
 def snapshot(*gangs, cores: int = 8) -> Snapshot:
     pools = {"public": PUBLIC, "team": Pool("team", "main", node_names=frozenset({"a"}))}
-    return Snapshot(gangs, Ledger([node("a", cores=cores)]).rooms, pools)
+    return Snapshot(columns([node("a", cores=cores)], pools), Queue(gangs))
 
 
 def told(job) -> str:

@@ -7,11 +7,23 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.domain.fit import after, fit
 from services.scheduler.domain.gang import Gang, Pool, RoleAsk
-from services.scheduler.domain.ledger import Ledger
-from services.scheduler.domain.nodes import NodeState
-from tests.support.cluster import POOLS, ask, clusters, gang, node, nodes_of, place, request, requests, roles
+from services.scheduler.domain.nodes import NodeState, empty_room
+from services.scheduler.domain.planning.fit import fit, take
+from tests.support.cluster import (
+    POOLS,
+    ask,
+    clusters,
+    columns,
+    fitted,
+    gang,
+    node,
+    nodes_of,
+    place,
+    request,
+    requests,
+    roles,
+)
 
 
 class TestOneRole:
@@ -46,10 +58,9 @@ class TestOneRole:
 
     @given(clusters, requests, st.integers(1, 12))
     def test_a_place_is_found_exactly_when_there_is_one(self, cluster, wanted, replicas):
-        rooms = Ledger(cluster).rooms
         one = Gang("tj-a", 1, 5, 1, (RoleAsk("worker", replicas, "public", wanted),))
-        possible = sum(room.holds(wanted) for room in rooms.values() if room.node.state is NodeState.READY)
-        assert (fit(one, rooms, POOLS) is not None) == (possible >= replicas)
+        possible = sum(empty_room(node).holds(wanted) for node in cluster if node.state is NodeState.READY)
+        assert (fit(one, columns(cluster, POOLS)) is not None) == (possible >= replicas)
 
 
 class TestSeveralRoles:
@@ -73,13 +84,13 @@ class TestSeveralRoles:
 
 @given(clusters, roles)
 def test_what_is_placed_fits_in_the_rooms_that_there_are(cluster, wanted):
-    rooms = Ledger(cluster).rooms
-    seats = fit(gang(*wanted), rooms, POOLS)
+    free = columns(cluster, POOLS)
+    seats, places = fitted(gang(*wanted), free), fit(gang(*wanted), free)
     if seats is None:
         return
     assert sorted({(s.role, s.index) for s in seats}) == sorted((r.name, i) for r in wanted for i in range(r.replicas))
-    for room in after(seats, rooms).values():
-        assert min(room.cpu_m, room.memory_bytes) >= 0
+    take(places, free)
+    assert min(free.cpu_m.min(), free.memory_bytes.min()) >= 0
     taken = [(seat.node, device) for seat in seats for device in seat.devices]
     assert len(taken) == len(set(taken))
     assert all(len(seat.devices) == seat.request.gpus for seat in seats)
@@ -89,14 +100,13 @@ def test_what_is_placed_fits_in_the_rooms_that_there_are(cluster, wanted):
 def test_the_same_rooms_give_the_same_place_in_whatever_order_they_are_listed(cluster, wanted, shuffler: random.Random):
     mixed = list(cluster)
     shuffler.shuffle(mixed)
-    rooms, others = Ledger(cluster).rooms, Ledger(mixed).rooms
-    listed_otherwise = dict(sorted(others.items(), key=lambda _: shuffler.random()))
-    assert fit(gang(*wanted), rooms, POOLS) == fit(gang(*wanted), listed_otherwise, POOLS)
+    otherwise = dict(sorted(POOLS.items(), key=lambda _: shuffler.random()))
+    assert fitted(gang(*wanted), columns(cluster, POOLS)) == fitted(gang(*wanted), columns(mixed, otherwise))
 
 
 def test_a_gang_of_ten_thousand_is_placed_on_as_many_nodes():
     many = [node(f"{number:05}", cores=8, gpus=8) for number in range(1250)]
-    seats = fit(gang(ask(10_000, gpus=1, cores=1)), Ledger(many).rooms, POOLS)
+    seats = fitted(gang(ask(10_000, gpus=1, cores=1)), columns(many))
     assert len({(seat.node, seat.devices) for seat in seats}) == 10_000
 
 

@@ -8,11 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.domain.fit import after, fit
 from services.scheduler.domain.gang import QueuePolicy
-from services.scheduler.domain.ledger import Ledger
-from services.scheduler.domain.planner import Snapshot, plan
-from tests.support.cluster import POOLS, PUBLIC, ask, clusters, gang, node, roles
+from services.scheduler.domain.planning.fit import fit
+from tests.support.cluster import POOLS, PUBLIC, after, ask, clusters, columns, gang, node, planned, roles
 
 gang_lists = st.lists(st.tuples(roles, st.integers(1, 9)), max_size=6).map(
     lambda asked: tuple(
@@ -23,7 +21,7 @@ gang_lists = st.lists(st.tuples(roles, st.integers(1, 9)), max_size=6).map(
 
 
 def started(*gangs, nodes=(), pool=PUBLIC) -> list[str]:
-    return [start.gang.job for start in plan(Snapshot(gangs, Ledger(nodes).rooms, {pool.name: pool}))]
+    return [start.gang.job for start in planned(gangs, columns(nodes, (pool,))).starts]
 
 
 def test_a_later_gang_sees_only_what_the_earlier_left():
@@ -53,31 +51,28 @@ def test_nothing_waits_gives_an_empty_plan():
 
 @given(clusters, gang_lists)
 def test_started_gangs_are_whole_and_fit_together(cluster, gangs):
-    rooms = Ledger(cluster).rooms
-    for start in plan(Snapshot(gangs, rooms, POOLS)):
+    free = columns(cluster, POOLS)
+    for start in planned(gangs, free).starts:
         assert len(start.seats) == sum(role.replicas for role in start.gang.roles)
-        rooms = after(start.seats, rooms)
-        assert all(min(room.cpu_m, room.memory_bytes) >= 0 for room in rooms.values())
+        free = after(start, free)
+        assert min(free.cpu_m.min(initial=0), free.memory_bytes.min(initial=0)) >= 0
 
 
 @given(clusters, gang_lists)
 def test_nobody_who_would_still_fit_is_left_waiting_in_a_backfill_pool(cluster, gangs):
-    rooms, pools = (
-        Ledger(cluster).rooms,
-        {name: replace(pool, policy=QueuePolicy.BACKFILL) for name, pool in POOLS.items()},
-    )
-    starts = plan(Snapshot(gangs, rooms, pools))
+    free = columns(cluster, {name: replace(pool, policy=QueuePolicy.BACKFILL) for name, pool in POOLS.items()})
+    starts = planned(gangs, free).starts
     for start in starts:
-        rooms = after(start.seats, rooms)
+        free = after(start, free)
     placed = {start.gang.job for start in starts}
     single = [one for one in gangs if one.job not in placed and len(one.roles) == 1]
-    assert all(fit(one, rooms, pools) is None for one in single)
+    assert all(fit(one, free) is None for one in single)
 
 
 @given(clusters, gang_lists, st.randoms(use_true_random=False))
 def test_the_same_snapshot_gives_the_same_plan_in_whatever_order_it_is_listed(cluster, gangs, shuffler: random.Random):
     mixed_gangs = tuple(shuffler.sample(gangs, len(gangs)))
     mixed_nodes = shuffler.sample(cluster, len(cluster))
-    once = plan(Snapshot(gangs, Ledger(cluster).rooms, POOLS))
-    again = plan(Snapshot(mixed_gangs, Ledger(mixed_nodes).rooms, dict(reversed(POOLS.items()))))
-    assert once == again
+    once = planned(gangs, columns(cluster, POOLS)).starts
+    again = planned(mixed_gangs, columns(mixed_nodes, dict(reversed(POOLS.items())))).starts
+    assert [(start.gang, start.seats) for start in once] == [(start.gang, start.seats) for start in again]
