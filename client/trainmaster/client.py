@@ -36,6 +36,7 @@ from trainmaster.documents import (
     Page,
     Upload,
 )
+from trainmaster.documents.scalars import grown
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
@@ -266,11 +267,46 @@ class Client:
             if event.event == "chunk":
                 yield LogChunk.of(_json(event))
 
-    def scalars(self, job: str, *, tag: str | None = None, attempt: int | None = None) -> tuple[Curve, ...]:
-        """The curves that the job wrote for TensorBoard."""
-        params: Params = {"tag": tag, "attempt": attempt}
+    def scalars(
+        self,
+        job: str,
+        *,
+        tag: str | tuple[str, ...] | None = None,
+        attempt: int | str | None = None,
+        points: int | None = None,
+    ) -> tuple[Curve, ...]:
+        """The curves that the job wrote for TensorBoard; `attempt` is a number, several with commas, or `all`."""
+        params: Params = {"tag": tag, "attempt": attempt, "points": points}
         answer = Fields.of(self._transport.document("GET", f"/v1/scalars/{_quoted(job)}", params=params))
         return tuple(map(Curve.of, answer.each("tags")))
+
+    def scalars_csv(
+        self, job: str, *, tag: str | tuple[str, ...] | None = None, attempt: int | str | None = None
+    ) -> Iterator[bytes]:
+        """Every point as lines of CSV, in pieces."""
+        params: Params = {"tag": tag, "attempt": attempt}
+        headers = {"Accept": "text/csv"}
+        with self._transport.stream(f"/v1/scalars/{_quoted(job)}/csv", params=params, headers=headers) as response:
+            yield from response.iter_bytes()
+
+    def follow_scalars(
+        self,
+        job: str,
+        *,
+        tag: str | tuple[str, ...] | None = None,
+        attempt: int | str | None = None,
+        points: int | None = None,
+        notice: Notice | None = None,
+    ) -> Iterator[tuple[Curve, ...]]:
+        """All curves, again and again as they grow, until the job has ended."""
+        params: Params = {"tag": tag, "attempt": attempt, "points": points}
+        curves: tuple[Curve, ...] = ()
+        for event in self._follow(f"/v1/scalars/{_quoted(job)}/follow", params, notice):
+            if event.event == "end":
+                return
+            sent = tuple(map(Curve.of, Fields.of(_json(event)).each("tags")))
+            curves = sent if event.event == "curves" else grown(curves, sent)
+            yield curves
 
     # --- usage -------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from services.logs.api.scalars import scalars_router
 from services.logs.handlers import LogHandlers
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
+from services.logs.scalar_handlers import ScalarHandlers
 from services.logs.scalars import ScalarReader
 from services.logs.settings import LogsSettings
 from shared import checks
@@ -53,12 +54,14 @@ class LogsService:
         self._ingests = tuple(
             Ingest(bus, logs_partition(partition.number), partition, metrics) for partition in self._store.partitions
         )
-        handlers = LogHandlers(self._store, BusJobs(bus), ScalarReader(self._store.layout), clock)
+        jobs = BusJobs(bus)
+        handlers = LogHandlers(self._store, jobs, clock)
+        scalars = ScalarHandlers(jobs, ScalarReader(self._store.layout), self._store.bells)
         self._broker = _deletions_broker(bus, handlers)
         self.app: FastAPI = create_app(
             service=self.name,
             title="Trainmaster logs",
-            routers=[logs_router(handlers), scalars_router(handlers)],
+            routers=[logs_router(handlers), scalars_router(scalars)],
             auth=TokenAuthenticator(TokenVerifier(keys, clock), self._revocations),
             checks=self._checks(),
             registry=registry,

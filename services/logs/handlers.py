@@ -1,8 +1,7 @@
-"""What the logs service does for those who ask: list, read, follow, and give scalars; and for a job that is deleted."""
+"""What the logs service does for those who ask: list, read and follow logs; and for a job that is deleted."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from services.logs.domain.cleaning import HOLD_BACK_BYTES, clean, usable_bytes
 from services.logs.domain.cursor import decode_cursor
 from services.logs.domain.following import Selection
 from services.logs.follow import Follower
-from services.logs.scalars import Curve, ScalarReader
 from services.logs.tail import TAIL_MAX_BYTES, start_of_tail
 from shared.auth.principal import Principal
 from shared.clock import Clock
@@ -54,7 +52,6 @@ class LogHandlers:
 
     store: LogStore
     jobs: Jobs
-    scalars: ScalarReader
     clock: Clock
 
     async def logs(self, principal: Principal, reference: str) -> list[StoredLog]:
@@ -84,11 +81,6 @@ class LogHandlers:
         cursor = decode_cursor(last_event_id) if last_event_id else None
         job = await self.jobs.find(principal, reference)
         return Follower(self.store, self.jobs, self.clock, job, selection).events(cursor, tail)
-
-    async def curves(self, principal: Principal, reference: str, attempt: int | None, tag: str | None) -> list[Curve]:
-        """The curves of a job."""
-        job = await self.jobs.find(principal, reference)
-        return await asyncio.to_thread(self.scalars.curves, job.id, attempt, tag)
 
     async def on_deleted(self, recorded: Recorded) -> None:
         """Remove what is stored of a deleted job."""

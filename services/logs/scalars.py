@@ -2,14 +2,12 @@
 
 Files grow; what was read of a file once is kept and only the rest is read, for as many files as fit a limit of points.
 A directory below the TensorBoard directory is a *run*, as TensorBoard has it; the files of a run make one curve a tag,
-in the order of their names, which begin with the time at which they were made.
+in the order of their names, which begin with the time at which they were made. Each attempt has curves of its own.
 """
 
 from __future__ import annotations
 
-import math
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,55 +15,34 @@ from pathlib import Path
 from typing import Final
 
 from services.logs.adapters.layout import Layout
-from services.logs.domain.tfevents import missing_bytes, read_scalars
-from shared.logs_wire import ReplicaRef
+from services.logs.domain.curves import Curve, CurveKey, Series, Wanted, joined
+from services.logs.domain.tfevents import read_scalars
+from services.logs.domain.tfrecords import missing_bytes
 
 CACHED_POINTS: Final = 2_000_000
-CURVE_POINTS: Final = 50_000
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Series:
-    """Points of one tag in one file."""
-
-    steps: array[int] = field(default_factory=lambda: array("q"))
-    times_s: array[float] = field(default_factory=lambda: array("d"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-
-
-@dataclass(slots=True)
 class _ReadFile:
-    """What was read of a file so far."""
+    """What was read of a file so far; the pieces of a tag become one when they are asked for."""
 
     used_bytes: int = 0
     damaged: bool = False
-    series: dict[str, _Series] = field(default_factory=dict)
+    points: int = 0
+    pieces: dict[str, list[Series]] = field(default_factory=dict)
 
-    @property
-    def points(self) -> int:
-        """Points over all tags."""
-        return sum(len(series.steps) for series in self.series.values())
+    def add(self, tag: str, series: Series) -> None:
+        """Points that come behind those of the tag."""
+        self.pieces.setdefault(tag, []).append(series)
+        self.points += len(series.steps)
 
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One value; None where it is no finite number."""
-
-    step: int
-    time_s: float
-    value: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The points of one tag of one run; `count` says how many there are where not all are given."""
-
-    attempt: int
-    run: str
-    tag: str
-    count: int
-    points: tuple[Point, ...]
+    def series(self, tag: str) -> Series:
+        """All points of the tag."""
+        pieces = self.pieces[tag]
+        if len(pieces) > 1:
+            self.pieces[tag] = pieces = [joined(pieces)]
+        return pieces[0]
 
 
 class ScalarReader:
@@ -76,26 +53,36 @@ class ScalarReader:
         self._files: OrderedDict[Path, _ReadFile] = OrderedDict()
         self._reading = threading.Lock()
 
-    def curves(self, job: str, attempt: int | None, tag: str | None) -> list[Curve]:
-        """The curves of an attempt, of the last one that has any where None is given."""
+    def curves(self, job: str, wanted: Wanted = Wanted()) -> list[Curve]:  # noqa: B008  # frozen
+        """The curves of the wanted attempts and tags, with all of their points."""
         with self._reading:
-            replicas = sorted(self._layout.replicas(job), reverse=True)
-            for number in sorted({replica.attempt for replica in replicas}, reverse=True):
-                if attempt in (None, number):
-                    curves = self._curves_of([each for each in replicas if each.attempt == number], tag)
-                    if curves:
-                        return curves
+            for attempts in self._attempts(job, wanted):
+                found: dict[CurveKey, list[Series]] = {}
+                for key, series in self._series(job, attempts, wanted):
+                    found.setdefault(key, []).append(series)
+                if found:
+                    return [Curve(key, joined(parts)) for key, parts in sorted(found.items())]
         return []
 
-    def _curves_of(self, replicas: list[ReplicaRef], tag: str | None) -> list[Curve]:
-        found: dict[tuple[int, str, str], list[_Series]] = {}
-        for replica in replicas:
+    def _attempts(self, job: str, wanted: Wanted) -> Iterator[frozenset[int]]:
+        """Attempts whose curves are given together; the first choice that has any is the one."""
+        stored = {replica.attempt for replica in self._layout.replicas(job)}
+        if wanted.attempts is not None:
+            yield frozenset(stored if not wanted.attempts else stored & wanted.attempts)
+            return
+        for number in sorted(stored, reverse=True):
+            yield frozenset({number})
+
+    def _series(self, job: str, attempts: frozenset[int], wanted: Wanted) -> Iterator[tuple[CurveKey, Series]]:
+        for replica in sorted(self._layout.replicas(job), reverse=True):
+            if replica.attempt not in attempts:
+                continue
             for path, file in self._layout.event_files(replica):
                 run = path.rpartition("/")[0]
-                for name, series in self._read(file).series.items():
-                    if tag in (None, name):
-                        found.setdefault((replica.attempt, run, name), []).append(series)
-        return [_curve(*key, series) for key, series in sorted(found.items())]
+                read = self._read(file)
+                for tag in read.pieces:
+                    if wanted.has(run, tag):
+                        yield CurveKey(replica.attempt, run, tag), read.series(tag)
 
     def _read(self, path: Path) -> _ReadFile:
         known = self._files.setdefault(path, _ReadFile())
@@ -108,35 +95,25 @@ class ScalarReader:
 
 def _read_on(path: Path, known: _ReadFile) -> None:
     """Read what the file has got since."""
+    if known.damaged or _size_of(path) <= known.used_bytes:
+        return
     with path.open("rb") as file:
         file.seek(known.used_bytes)
         rest, want = b"", _READ_BYTES
         while not known.damaged and (data := file.read(want)):
-            batch = read_scalars(rest + data)
+            rest += data
+            batch = read_scalars(rest)
             known.used_bytes += batch.used_bytes
             known.damaged = batch.damaged
-            for scalar in batch.scalars:
-                series = known.series.setdefault(scalar.tag, _Series())
-                series.steps.append(scalar.step)
-                series.times_s.append(scalar.time_s)
-                series.values.append(scalar.value)
-            rest = (rest + data)[batch.used_bytes :]
+            for tag, series in batch.series.items():
+                known.add(tag, series)
+            rest = rest[batch.used_bytes :]
             want = max(_READ_BYTES, missing_bytes(rest))
 
 
-def _curve(attempt: int, run: str, tag: str, parts: list[_Series]) -> Curve:
-    count = sum(len(part.steps) for part in parts)
-    points = tuple(point for number, point in enumerate(_points(parts)) if _is_shown(number, count))
-    return Curve(attempt, run, tag, count, points)
-
-
-def _points(parts: list[_Series]) -> Iterator[Point]:
-    for part in parts:
-        for step, time_s, value in zip(part.steps, part.times_s, part.values, strict=True):
-            yield Point(step, time_s, value if math.isfinite(value) else None)
-
-
-def _is_shown(number: int, count: int) -> bool:
-    """Of very many points evenly many are given, the last one always."""
-    every = -(-count // CURVE_POINTS)
-    return every <= 1 or (count - 1 - number) % every == 0
+def _size_of(path: Path) -> int:
+    """Bytes of a file; 0 where it was deleted with its job just now."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

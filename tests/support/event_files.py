@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from services.logs.domain.tfevents import masked_crc
+from services.logs.domain.crc32c import masked_crc
 
 
 def varint(number: int) -> bytes:

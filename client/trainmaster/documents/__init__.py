@@ -9,7 +9,8 @@ from trainmaster.documents.answers import Applied, Page, Upload
 from trainmaster.documents.events import JobEvent
 from trainmaster.documents.explanations import Blocker, Explanation
 from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Incident, Job, Replica, ReplicaExit
-from trainmaster.documents.logs import Curve, LogChunk, LogPage, LogSource, ScalarPoint
+from trainmaster.documents.logs import LogChunk, LogPage, LogSource
+from trainmaster.documents.scalars import Curve, ScalarPoint
 
 __all__ = [
     "ENDED_STATES",

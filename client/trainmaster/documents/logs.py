@@ -1,4 +1,4 @@
-"""What `/v1/logs` and `/v1/scalars` answer: sources, pages, chunks, curves."""
+"""What `/v1/logs` answers: sources, pages, chunks."""
 
 from __future__ import annotations
 
@@ -72,26 +72,3 @@ class LogChunk:
             offset=fields.integer("offset"),
             text=fields.text("text"),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarPoint:
-    """One value of a curve."""
-
-    step: int
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The scalars that a job wrote under one tag."""
-
-    tag: str
-    points: tuple[ScalarPoint, ...]
-    document: Document
-
-    @classmethod
-    def of(cls, fields: Fields) -> Curve:
-        """One entry of the `tags` of `/v1/scalars/{job}`."""
-        points = (ScalarPoint(point.integer("step"), point.number("value")) for point in fields.each("points"))
-        return cls(fields.text("tag"), tuple(points), dict(fields.document))

@@ -254,8 +254,8 @@ class TestLogs:
 
 
 def test_scalars_become_curves(client: Client, platform: FakePlatform) -> None:
-    points = [{"step": 0, "time": 1.0, "value": 0.5}, {"step": 1, "time": 2.0, "value": None}]
-    platform.on("GET", "/v1/scalars/mnist", of_json({"tags": [{"tag": "loss", "points": points}]}))
+    tag = {"attempt": 1, "run": "", "tag": "loss", "steps": [0, 1], "values": [0.5, None]}
+    platform.on("GET", "/v1/scalars/mnist", of_json({"tags": [tag]}))
     (curve,) = client.scalars("mnist", attempt=1)
     assert (curve.tag, curve.points[0].value, curve.points[1].step) == ("loss", 0.5, 1)
     assert platform.requests[0].query == {"attempt": ["1"]}

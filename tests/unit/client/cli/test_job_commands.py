@@ -24,7 +24,8 @@ EXPLANATION = {
     ],
     "suggestions": ["1 instead of 2 replicas"],
 }
-CURVES = {"tags": [{"tag": "acc", "points": [{"step": 1, "value": 0.5, "time": 1.0}]}, {"tag": "loss", "points": []}]}
+ACC = {"attempt": 2, "run": "", "tag": "acc", "count": 1, "steps": [1], "values": [0.5]}
+CURVES = {"tags": [ACC, {**ACC, "tag": "loss", "count": 0, "steps": [], "values": []}]}
 
 
 class TestDescribe:
@@ -118,6 +119,33 @@ class TestMetrics:
         outcome = command("metrics", "mnist", "--tag", "Loss")
         assert outcome.code == ExitCode.INVALID
         assert "its tags are: acc, loss" in outcome.err
+
+    def test_attempts_are_drawn_over_each_other_with_their_numbers(self, command: Command, api: FakePlatform) -> None:
+        longer = {**ACC, "attempt": 1, "steps": [1, 2], "values": [0.1, 0.2]}
+        api.on("GET", "/v1/scalars/mnist", of_json({"tags": [longer, ACC]}))
+        out = command("metrics", "mnist", "--attempt", "all").out
+        assert out.count("acc") == 1
+        assert "attempt 1: 2 points" in out
+        assert "attempt 2: 1 point" in out
+        assert "1111" in out
+
+    def test_csv_is_passed_on_as_it_comes(self, command: Command, api: FakePlatform) -> None:
+        api.on("GET", "/v1/scalars/mnist/csv", Answer(200, b"attempt,run,tag\n", {"Content-Type": "text/csv"}))
+        assert command("metrics", "mnist", "-o", "csv").out == "attempt,run,tag\n"
+
+    def test_following_draws_again_with_what_came(self, command: Command, api: FakePlatform) -> None:
+        first, more = {"tags": [ACC]}, {"tags": [{**ACC, "steps": [2], "values": [0.75]}]}
+        api.on(
+            "GET",
+            "/v1/scalars/mnist/follow",
+            of_events((None, "curves", first), (None, "points", more), (None, "end", {})),
+        )
+        out = command("metrics", "mnist", "-f").out
+        assert "1 point, first 0.5" in out
+        assert "2 points, first 0.5, lowest 0.5, highest 0.75, last 0.75 at step 2" in out
+
+    def test_following_goes_with_no_csv(self, command: Command) -> None:
+        assert command("metrics", "mnist", "-f", "-o", "csv").code == ExitCode.INVALID
 
     def test_a_job_without_scalars_is_no_error(self, command: Command, api: FakePlatform) -> None:
         api.on("GET", "/v1/scalars/mnist", of_json({"tags": []}))

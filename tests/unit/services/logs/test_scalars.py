@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from services.logs import scalars as scalars_module
 from services.logs.adapters.layout import Layout
+from services.logs.domain.curves import Summary, Wanted, summary_of
 from services.logs.scalars import ScalarReader
 from shared.logs_wire import FileRef, ReplicaRef
 from tests.support.event_files import record, scalars
@@ -24,9 +26,9 @@ def write(layout: Layout, data: bytes, path: str = "a.tfevents", attempt: int = 
     return file
 
 
-def values(reader: ScalarReader) -> list[float | None]:
-    (curve,) = reader.curves(JOB, None, None)
-    return [point.value for point in curve.points]
+def values(reader: ScalarReader) -> list[float]:
+    (curve,) = reader.curves(JOB)
+    return curve.series.values.tolist()
 
 
 def test_only_what_is_new_is_read(tmp_path: Path):
@@ -61,22 +63,45 @@ def test_files_that_were_not_asked_for_lately_are_forgotten(tmp_path: Path, monk
     for number in range(4):
         write(layout, scalars("loss", [float(number)] * 3), f"{number}/a.tfevents")
     reader = ScalarReader(layout)
-    assert len(reader.curves(JOB, None, None)) == 4
+    assert len(reader.curves(JOB)) == 4
     assert len(reader._files) < 4
-    assert [curve.count for curve in reader.curves(JOB, None, None)] == [3] * 4
+    assert [curve.count for curve in reader.curves(JOB)] == [3] * 4
 
 
-def test_of_very_many_points_evenly_many_are_given_and_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scalars_module, "CURVE_POINTS", 10)
+def test_attempts_are_given_together_where_they_are_asked_for(tmp_path: Path):
     layout = Layout(tmp_path)
-    write(layout, scalars("loss", [float(number) for number in range(95)]))
-    (curve,) = ScalarReader(layout).curves(JOB, None, None)
-    steps = [point.step for point in curve.points]
-    assert curve.count == 95
-    assert len(steps) <= 10
-    assert steps[-1] == 94
-    assert {after - before for before, after in pairwise(steps)} == {10}
+    write(layout, scalars("loss", [1.0]), attempt=1)
+    write(layout, scalars("loss", [2.0]), attempt=2)
+    write(layout, scalars("acc", [3.0]), "train/a.tfevents", attempt=2)
+    reader = ScalarReader(layout)
+    assert [curve.key for curve in reader.curves(JOB, Wanted(frozenset()))] == [
+        (1, "", "loss"),
+        (2, "", "loss"),
+        (2, "train", "acc"),
+    ]
+    assert [curve.key for curve in reader.curves(JOB, Wanted(frozenset({1})))] == [(1, "", "loss")]
+    assert [curve.key for curve in reader.curves(JOB, Wanted(tags=frozenset({"acc"})))] == [(2, "train", "acc")]
+    assert [curve.key for curve in reader.curves(JOB, Wanted(run=""))] == [(2, "", "loss")]
+
+
+def test_the_summary_tells_the_last_point_and_the_finite_extremes(tmp_path: Path):
+    layout = Layout(tmp_path)
+    write(layout, scalars("loss", [1.0, math.inf, -2.0, 0.5]))
+    (curve,) = ScalarReader(layout).curves(JOB)
+    assert summary_of(curve) == Summary((1, "", "loss"), 4, 3, 1_700_000_003.0, 0.5, -2.0, 1.0)
+
+
+def test_a_file_that_is_deleted_between_the_list_and_the_reading_is_empty(tmp_path: Path):
+    class Vanishing(Layout):
+        def event_files(self, replica: ReplicaRef) -> Iterator[tuple[str, Path]]:
+            for path, file in super().event_files(replica):
+                file.unlink()
+                yield path, file
+
+    layout = Vanishing(tmp_path)
+    write(layout, scalars("loss", [1.0]))
+    assert ScalarReader(layout).curves(JOB) == []
 
 
 def test_a_job_without_event_files_has_no_curves(tmp_path: Path):
-    assert ScalarReader(Layout(tmp_path)).curves(JOB, None, None) == []
+    assert ScalarReader(Layout(tmp_path)).curves(JOB) == []
