@@ -48,7 +48,7 @@ class LogsService:
         registry = CollectorRegistry()
         self._bus = bus
         self._stopping = asyncio.Event()
-        self._store = LogStore(settings.directory)
+        self._store = LogStore(settings.directory, settings.archive())
         self._revocations = KvRevocations(bus.js, clock)
         metrics = IngestMetrics(registry)
         self._ingests = tuple(
@@ -85,7 +85,12 @@ class LogsService:
 
     def _works(self) -> list[Coroutine[Any, Any, None]]:
         storing = [partition.run() for partition in self._store.partitions]
-        return [*(ingest.run() for ingest in self._ingests), *storing, self._revocations.run()]
+        return [
+            *(ingest.run() for ingest in self._ingests),
+            *storing,
+            self._store.compactor.run(),
+            self._revocations.run(),
+        ]
 
     def _checks(self) -> dict[str, Check]:
         consumers = [logs_partition(partition.number) for partition in self._store.partitions]

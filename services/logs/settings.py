@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from shared.settings import ServiceSettings
+from services.logs.adapters.archive import Bucket, S3Archive
+from shared.asset_settings import SourceSettings
+from shared.settings import ServiceSettings, SettingsError, variable
+
+_BUCKET: Final = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._=/-]*)?)?$"
 
 
-class LogsSettings(ServiceSettings):
+class LogsSettings(ServiceSettings, SourceSettings):
     """What every service needs, and where logs are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     nats_user: str = "logs"
     home: Path = Field(Path.home() / ".trainmaster", description="directory of the platform, with logs/ in it")
+
+    log_archive: str = Field(
+        "",
+        pattern=_BUCKET,
+        description="s3://bucket/prefix for finished parts of logs; empty: all stay in the directory",
+    )
 
     @property
     def directory(self) -> Path:
         """Where this service keeps everything."""
         return self.home / "logs"
+
+    def archive(self) -> S3Archive | None:
+        """Where finished segments go; None where they stay. Raises SettingsError."""
+        if not self.log_archive:
+            return None
+        options = self.s3()
+        if options is None:
+            needed = f"{variable('s3_key_id')} and {variable('s3_secret_key_file')}"
+            raise SettingsError(f"wrong settings: {variable('log_archive')}: an archive needs {needed}, too")
+        name, _, prefix = self.log_archive.removeprefix("s3://").partition("/")
+        return S3Archive(options, Bucket(name, prefix))

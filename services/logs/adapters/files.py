@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from services.logs.adapters.disk import make_directories, sync_directory, sync_file, write_file_at
 from services.logs.adapters.layout import Layout
-from services.logs.adapters.segments import SegmentLog, Text, read_stored
+from services.logs.adapters.segment_files import SegmentReader
+from services.logs.adapters.segments import SegmentLog, Text
 from services.logs.adapters.wal import Spot, WalFile
 from services.logs.domain.extents import Cut, Extent, FramePlan, cuts_between, plan_frames
 from services.logs.domain.frames import FRAME_BYTES
+from services.logs.domain.lines import count_breaks, start_of_line
+from services.logs.domain.marks import Mark, marks_of, offset_since, time_at
 from services.logs.domain.positions import Admission, Position
 from shared.logs_wire import Chunk, FileRef, ReplicaRef
 
@@ -63,16 +67,58 @@ class StoredLog:
                 base=admission.position.base,
                 first_ms=min(times),
                 last_ms=max(times),
+                marks=_marks(admission, chunk),
             )
             self.extents.append(extent)
         self.position = admission.position
 
     def read(self, start: int, stop: int) -> bytes:
         """Bytes of a range, as far as there are any; may take some milliseconds."""
-        extents, snapshot = self.extents, self.segments.snapshot
-        stored = read_stored(snapshot, start, min(stop, snapshot.size)) if start < snapshot.size else b""
-        rest = cuts_between(extents, max(start, snapshot.size), stop)
-        return stored + b"".join(map(_read_cut, rest))
+        return b"".join(text for _, text in self.texts(start, stop))
+
+    def texts(self, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+        """The same in pieces of a frame or less, each with its offset."""
+        extents, stored = self.extents, self.segments.snapshot.size
+        if start < stored:
+            yield from self.segments.texts(start, min(stop, stored))
+        for cut in cuts_between(extents, max(start, stored), stop):
+            yield cut.extent.offset + cut.skip, _read_cut(cut)
+
+    def marks_at(self, offset: int) -> list[Mark]:
+        """Times of the bytes around an offset: of its frame, or of its chunk; empty where nothing is there."""
+        extents = self.extents
+        if offset < self.segments.snapshot.size:
+            found = self.segments.frame_at(offset)
+            return marks_of(found[1].frame) if found else []
+        return next((extent.times for extent in extents if extent.offset <= offset < extent.stop), [])
+
+    def time_of(self, offset: int) -> int | None:
+        """When the byte at an offset was seen, in Unix milliseconds."""
+        marks = self.marks_at(offset)
+        return time_at(marks, offset) if marks else None
+
+    def offset_since(self, since_ms: int) -> int:
+        """Where what was seen at a time or later begins; the size of the log where nothing was."""
+        extents = self.extents
+        stored = self.segments.offset_since(since_ms)
+        if stored is not None:
+            return stored
+        found = next((extent for extent in extents if extent.last_ms >= since_ms), None)
+        if found is None:
+            return self.size
+        at = offset_since(found.times, since_ms, exact=True)
+        return found.offset if at is None else at
+
+    def offset_of_line(self, line: int) -> int:
+        """Where a line begins, counted from 0; the size of the log where there are not so many."""
+        start, lines = self.segments.place_of_line(line)
+        after_cr = False
+        for at, text in self.texts(start, self.size):
+            breaks = count_breaks(text, after_cr=after_cr)
+            if lines + breaks >= line:
+                return at + start_of_line(text, line - lines, after_cr=after_cr)
+            lines, after_cr = lines + breaks, text.endswith(b"\r")
+        return self.size
 
     def is_at_hand(self, start: int) -> bool:
         """Whether reading from there on needs no segment."""
@@ -133,9 +179,11 @@ class EventFile:
         self.new_names_in.clear()
 
 
-def open_log(layout: Layout, replica: ReplicaRef, *, verify: bool = False) -> StoredLog:
+def open_log(
+    layout: Layout, replica: ReplicaRef, reader: SegmentReader, *, writable: bool = True, verify: bool = False
+) -> StoredLog:
     """A log as it is on disk; `verify` after a crash."""
-    return StoredLog(replica, SegmentLog(layout.replica(replica), verify=verify))
+    return StoredLog(replica, SegmentLog(layout.segments(replica), reader, writable, verify))
 
 
 def open_event_file(layout: Layout, ref: FileRef) -> EventFile:
@@ -148,7 +196,13 @@ def open_event_file(layout: Layout, ref: FileRef) -> EventFile:
 
 def _text_of(plan: FramePlan[Spot]) -> Text:
     data = b"".join(map(_read_cut, plan.cuts))
-    return Text(data, plan.last.generation, plan.last.base, plan.first_ms, plan.last_ms)
+    return Text(data, plan.last.generation, plan.last.base, plan.first_ms, plan.last_ms, plan.marks)
+
+
+def _marks(admission: Admission, chunk: Chunk) -> tuple[Mark, ...]:
+    """Times of a chunk's bytes by their offsets in the log."""
+    base = admission.position.base
+    return tuple((base + offset, millis) for offset, millis in chunk.times)
 
 
 def _read_cut(cut: Cut[Spot]) -> bytes:

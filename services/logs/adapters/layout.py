@@ -9,11 +9,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from services.logs.adapters.segment_files import parse_name
+from services.logs.adapters.segments import Place
+from services.logs.ports import Archive
 from shared.logs_wire import FileRef, ReplicaRef
 
 _TB: Final = "tb"
@@ -21,9 +25,10 @@ _TB: Final = "tb"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below one directory."""
+    """Paths below one directory, and the archive beside it."""
 
     root: Path
+    archive: Archive | None = None
 
     def wal(self, partition: int) -> Path:
         """Write-ahead log of a partition."""
@@ -37,6 +42,16 @@ class Layout:
         """Everything stored of a replica."""
         return self.job(replica.job) / str(replica.attempt) / replica.role / str(replica.index)
 
+    def segments(self, replica: ReplicaRef) -> Place:
+        """Where the segments of a replica's log are."""
+        key = f"{replica.job}/{replica.attempt}/{replica.role}/{replica.index}"
+        return Place(self.replica(replica), key)
+
+    def jobs(self) -> list[str]:
+        """Jobs of which something is in the directory."""
+        root = self.root / "store"
+        return sorted(entry.name for entry in os.scandir(root)) if root.is_dir() else []
+
     def event_file(self, file: FileRef, generation: int) -> Path:
         """One generation of an event file."""
         return self.replica(file.replica) / _generation_name(generation) / file.path
@@ -47,12 +62,25 @@ class Layout:
         present = [number for number in numbers if self.event_file(file, number).is_file()]
         return max(present, default=1)
 
-    def replicas(self, job: str) -> Iterator[ReplicaRef]:
-        """The replicas of which something is stored."""
+    def replicas(self, job: str) -> set[ReplicaRef]:
+        """The replicas of which something is stored; raises UnavailableError."""
+        here = set(self.replicas_here(job))
+        if self.archive is None:
+            return here
+        places = (name.split("/") for name, _ in self.archive.names(job))
+        return here | {ReplicaRef(job, int(place[0]), place[1], int(place[2])) for place in places if len(place) == 4}
+
+    def replicas_here(self, job: str) -> Iterator[ReplicaRef]:
+        """The replicas of which something is in the directory."""
         root = self.job(job)
         for directory in root.glob("*/*/*"):
             attempt, role, index = directory.relative_to(root).parts
             yield ReplicaRef(job, int(attempt), role, int(index))
+
+    def has_loose_segments(self, replica: ReplicaRef) -> bool:
+        """Whether segments of the log are in the directory that may have to be packed anew, or put into the archive."""
+        names = [parse_name(path.name) for path in self.replica(replica).glob("seg-*")]
+        return any(name is not None and (name.stop is None or self.archive is not None) for name in names)
 
     def event_files(self, replica: ReplicaRef) -> Iterator[tuple[str, Path]]:
         """Relative path and place of the event files of a replica, generations in order."""

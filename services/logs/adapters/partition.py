@@ -11,6 +11,7 @@ Everything here happens in the event loop but disk work, which is done in thread
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +20,13 @@ from typing import Final
 
 import structlog
 
+from services.logs.adapters.compaction import remove_archived
 from services.logs.adapters.files import EventFile, StoredLog, open_event_file, open_log
 from services.logs.adapters.layout import Layout
+from services.logs.adapters.segment_files import Segment, SegmentReader
 from services.logs.adapters.wal import FILE_BYTES, Record, Spot, Wal
 from services.logs.domain.positions import Admission, Position, admit, announcement
+from shared.errors import UnavailableError
 from shared.logs_wire import Chunk, FileRef, Kept, ReplicaRef, chunk_headers, chunk_subject, decode_chunk
 
 _OLD_FILES_MAX: Final = 4
@@ -59,15 +63,18 @@ class _Batch:
 class Partition:
     """One of the partitions; the only writer of its jobs' files."""
 
-    def __init__(self, number: int, layout: Layout, on_change: OnChange) -> None:
+    def __init__(self, number: int, layout: Layout, on_change: OnChange, reader: SegmentReader | None = None) -> None:
         self.number = number
         self.recovered = asyncio.Event()
         self._layout = layout
+        self._reader = reader or SegmentReader()
         self._on_change = on_change
         self._wal = Wal(layout.wal(number))
         self._logs: OrderedDict[ReplicaRef, StoredLog] = OrderedDict()
         self._event_files: dict[FileRef, EventFile] = {}
         self._deleted: set[str] = set()
+        self.to_pack: dict[ReplicaRef, None] = {}
+        """Logs that may have segments to pack anew, in order; they stay in memory."""
         self._changing = asyncio.Lock()
         self._storing = asyncio.Lock()
         self._work = asyncio.Event()
@@ -99,7 +106,7 @@ class Partition:
         await self.recovered.wait()
         found = self._logs.get(replica)
         if found is None:
-            loaded = await asyncio.to_thread(open_log, self._layout, replica)
+            loaded = await asyncio.to_thread(open_log, self._layout, replica, self._reader)
             found = self._logs.setdefault(replica, loaded)
             self._forget_settled()
         self._logs.move_to_end(replica)
@@ -109,8 +116,19 @@ class Partition:
         """The logs of a job that are in memory; those that are written to always are."""
         return [log for replica, log in self._logs.items() if replica.job == job]
 
+    async def exchange(self, log: StoredLog, old: Sequence[Segment], new: Segment) -> bool:
+        """Let a segment stand for others that hold the same; false where the log was deleted meanwhile."""
+        async with self._storing:
+            if self._logs.get(log.replica) is not log:
+                return False
+            log.segments.exchange(old, new)
+            return True
+
     async def delete(self, job: str) -> None:
-        """Remove everything of the job; what still comes of it is taken and dropped."""
+        """Remove everything of the job; what still comes of it is taken and dropped.
+
+        Raises UnavailableError where the archive does not answer: then something is left, and it must be tried again.
+        """
         async with self._changing, self._storing:
             await asyncio.to_thread(self._wal.append, [Record(_DELETED + job)])
             await asyncio.to_thread(self._remove_job, job)
@@ -170,6 +188,8 @@ class Partition:
             if log.replica in self._logs:
                 await asyncio.to_thread(log.store, everything=everything)
                 log.forget_stored()
+                if log.segments.has_loose_ends:
+                    self.to_pack[log.replica] = None
 
     def _old_files_are_due(self) -> bool:
         old = self._wal.old
@@ -186,7 +206,11 @@ class Partition:
         self._event_files = {ref: file for ref, file in self._event_files.items() if not file.position.ended}
 
     def _forget_settled(self) -> None:
-        settled = [replica for replica, log in self._logs.items() if log.settled and not log.segments.unsynced]
+        settled = [
+            replica
+            for replica, log in self._logs.items()
+            if log.settled and not log.segments.unsynced and replica not in self.to_pack
+        ]
         for replica in settled[: max(0, len(settled) - _SETTLED_MAX)]:
             del self._logs[replica]
 
@@ -196,6 +220,9 @@ class Partition:
             del self._logs[replica]
         for ref in [ref for ref in self._event_files if ref.replica.job == job]:
             del self._event_files[ref]
+        for replica in [replica for replica in self.to_pack if replica.job == job]:
+            del self.to_pack[replica]
+        remove_archived(self._reader.archive, job)
         shutil.rmtree(self._layout.job(job), ignore_errors=True)
 
     def _replay(self) -> int:
@@ -203,7 +230,8 @@ class Partition:
         for record, spot in self._wal.replay():
             count += 1
             if record.subject.startswith(_DELETED):
-                self._remove_job(record.subject.removeprefix(_DELETED))
+                with contextlib.suppress(UnavailableError):  # what is left is found and removed later
+                    self._remove_job(record.subject.removeprefix(_DELETED))
             else:
                 self._replay_chunk(decode_chunk(record.subject, record.headers, record.body), spot)
         return count
@@ -211,7 +239,7 @@ class Partition:
     def _replay_chunk(self, chunk: Chunk, spot: Spot) -> None:
         if chunk.file.kind == "log":
             replica = chunk.file.replica
-            log = self._logs.get(replica) or open_log(self._layout, replica, verify=True)
+            log = self._logs.get(replica) or open_log(self._layout, replica, self._reader, verify=True)
             self._logs[replica] = log
             log.take(admit(log.position, chunk), chunk, spot)
             return

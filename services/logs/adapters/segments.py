@@ -1,8 +1,9 @@
 """The stored part of one log: segment files in a directory, written at the end, read anywhere.
 
-`seg-<offset>-<line>.zst` holds the bytes from that offset on (see `services.logs.domain.frames`); its name alone says
-where to look for an offset or a line. The last segment grows until it is sealed; the others are sealed. What is known
-of the log is an immutable `Snapshot`, exchanged as a whole, so that readers in other threads see a consistent one.
+The last segment grows until it is sealed (`services.logs.domain.frames`); the others are sealed, are packed anew
+(`compaction`) and may then lie in an archive. What is known of the log is an immutable `Snapshot`, exchanged as a
+whole, so that readers in other threads see a consistent one; where a file of theirs was replaced meanwhile, they take
+the newer snapshot.
 
 After a crash the last segment is walked frame by frame, checksums included, and cut off behind the last whole frame;
 the write-ahead log has everything behind it.
@@ -11,43 +12,31 @@ the write-ahead log has everything behind it.
 from __future__ import annotations
 
 import os
+import threading
 import zlib
-from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import zstandard
-
 from services.logs.adapters.disk import make_directories, sync_directory, sync_file, write_file_at
-from services.logs.domain.frames import (
-    HEADER_BYTES,
-    TRAILER_BYTES,
-    Footer,
-    Frame,
-    Placed,
-    decode_footer,
-    decode_header,
-    encode_footer,
-    encode_header,
-    footer_bytes,
+from services.logs.adapters.packing import pack_fast, unpack
+from services.logs.adapters.segment_files import (
+    Segment,
+    SegmentName,
+    SegmentReader,
+    in_order,
+    parse_name,
+    read_footer,
+    walk,
 )
+from services.logs.domain.frames import Frame, Placed, encode_footer, encode_header
 from services.logs.domain.lines import count_breaks
+from services.logs.domain.marks import Mark, encode_marks, marks_of, offset_since
 
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
-_LEVEL: Final = 1
-_PREFIX, _SUFFIX = "seg-", ".zst"
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A segment by its name; `frames` is known of the growing one, and read from the footer of others."""
-
-    path: Path
-    offset: int
-    line: int
-    frames: tuple[Placed, ...] | None = None
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +65,44 @@ class Text:
     base: int
     first_ms: int
     last_ms: int
+    marks: Sequence[Mark] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where segments of a log are: its directory, and the beginning of its keys in the archive."""
+
+    directory: Path
+    key: str = ""
+
+
+@dataclass(slots=True)
 class SegmentLog:
-    """One log's directory; one thread at a time writes, any number read."""
+    """One log's segments; one thread at a time writes, any number read. `writable` is false for who only looks."""
 
-    def __init__(self, directory: Path, *, verify: bool = False) -> None:
-        self.directory = directory
-        self.unsynced = False
-        self.snapshot = _load(directory, verify=verify)
-        self._new_names_in: set[Path] = set()
+    place: Place
+    reader: SegmentReader = field(default_factory=SegmentReader)
+    writable: bool = True
+    verify: bool = False
+    unsynced: bool = False
+    snapshot: Snapshot = field(init=False)
+    _new_names_in: set[Path] = field(default_factory=set)
+    _exchange: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.snapshot = _load(self, verify=self.verify)
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self.place.directory
+
+    @property
+    def has_loose_ends(self) -> bool:
+        """Whether finished segments wait for being packed anew, or for the archive."""
+        finished = self.snapshot.segments if self.snapshot.sealed() else self.snapshot.segments[:-1]
+        to_archive = self.reader.archive is not None
+        return any(each.name.stop is None or (to_archive and not each.is_archived) for each in finished)
 
     def append(self, texts: Sequence[Text]) -> None:
         """Store the texts as frames; they survive the end of the process now, a loss of power after `sync`."""
@@ -97,7 +114,7 @@ class SegmentLog:
             at = _end_of(segment)
             write_file_at(segment.path, at, encode_header(frame) + packed)
             self.unsynced = True
-            self.snapshot = _with_frame(self.snapshot, Placed(frame, at + HEADER_BYTES))
+            self._add(Placed(frame, at + frame.header_bytes))
             if at + len(packed) >= SEGMENT_BYTES:
                 self.seal(ended=False)
 
@@ -110,86 +127,155 @@ class SegmentLog:
         segment = self.snapshot.segments[-1]
         if not ended:
             self.sync()
-        footer = encode_footer(segment.frames or (), ended=ended)
+        frames = segment.frames or ()
+        footer = encode_footer(frames, [b""] * len(frames), ended=ended)
         write_file_at(segment.path, _end_of(segment), footer)
         os.truncate(segment.path, _end_of(segment) + len(footer))
         self.unsynced = True
-        sealed = (*self.snapshot.segments[:-1], replace(segment, frames=None))
-        self.snapshot = replace(self.snapshot, segments=sealed, ended=ended)
+        with self._exchange:
+            sealed = (*self.snapshot.segments[:-1], replace(segment, frames=None))
+            self.snapshot = replace(self.snapshot, segments=sealed, ended=ended)
 
     def sync(self) -> None:
         """Make everything durable."""
         if not (self.unsynced and self.snapshot.segments):
             return
-        sync_file(self.snapshot.segments[-1].path)
+        last = self.snapshot.segments[-1]
+        if not last.is_archived and last.name.stop is None:
+            sync_file(last.path)
         for directory in self._new_names_in:
             sync_directory(directory)
         self._new_names_in.clear()
         self.unsynced = False
 
+    def exchange(self, old: Sequence[Segment], new: Segment) -> None:
+        """Let one segment stand for some that hold the same bytes."""
+        gone = set(old)
+        with self._exchange:
+            segments = self.snapshot.segments
+            first = next(number for number, segment in enumerate(segments) if segment in gone)
+            kept = [segment for segment in segments if segment not in gone]
+            self.snapshot = replace(self.snapshot, segments=(*kept[:first], new, *kept[first:]))
+
+    def reload(self) -> None:
+        """Look at the files anew; for those who do not write them."""
+        self.snapshot = _load(self, verify=False)
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes of the stored part of the log, as far as it has them."""
+        return b"".join(text for _, text in self.texts(start, stop))
+
+    def texts(self, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+        """The same frame by frame, each with its offset."""
+        at, tries = start, _TRIES
+        while at < min(stop, self.snapshot.size):
+            try:
+                text = self._text_at(at, stop)
+            except FileNotFoundError:
+                # A segment was replaced by one that was packed anew, or went into the archive.
+                tries -= 1
+                if tries == 0:
+                    raise
+                if not self.writable:
+                    self.reload()
+                continue
+            if not text:
+                return
+            yield at, text
+            at += len(text)
+
+    def frame_at(self, offset: int) -> tuple[Segment, Placed] | None:
+        """The frame that holds an offset, and its segment."""
+        segment = _last_at(self.snapshot.segments, offset)
+        frames = self.reader.frames(segment) if segment else ()
+        found = bisect_right(frames, offset, key=lambda placed: placed.frame.offset) - 1
+        if segment is None or found < 0 or frames[found].frame.stop <= offset:
+            return None
+        return segment, frames[found]
+
+    def offset_since(self, since_ms: int) -> int | None:
+        """Where what was seen at a time or later begins; None where nothing stored was.
+
+        Segments are taken for ordered by time, as they are unless a clock was set back.
+        """
+        segments = self.snapshot.segments
+        first = bisect_left(segments, since_ms, key=self._last_ms)
+        for segment in segments[first:]:
+            for placed in self.reader.frames(segment):
+                if placed.frame.last_ms >= since_ms:
+                    marks = marks_of(placed.frame)
+                    at = offset_since(marks, since_ms)
+                    return marks[-1][0] if at is None else at
+        return None
+
+    def place_of_line(self, line: int) -> tuple[int, int]:
+        """Offset to look for a line from, and the breaks before it: the beginning of the frame that holds it."""
+        segments = self.snapshot.segments
+        found = bisect_left(segments, line, key=lambda segment: segment.line) - 1
+        frames = self.reader.frames(segments[found]) if found >= 0 else ()
+        place = bisect_left(frames, line, key=lambda placed: placed.frame.first_line) - 1
+        return (frames[place].frame.offset, frames[place].frame.first_line) if place >= 0 else (0, 0)
+
+    def _last_ms(self, segment: Segment) -> int:
+        frames = self.reader.frames(segment)
+        return frames[-1].frame.last_ms if frames else 0
+
+    def _text_at(self, at: int, stop: int) -> bytes:
+        found = self.frame_at(at)
+        if found is None:
+            return b""
+        segment, placed = found
+        with self.reader.opened(segment) as file:
+            packed = file.read(placed.at, placed.frame.packed_bytes)
+        data = unpack(packed, placed.frame.length)
+        return data[at - placed.frame.offset : stop - placed.frame.offset]
+
     def _begin_segment(self) -> None:
         snapshot = self.snapshot
         self._new_names_in |= {self.directory, *make_directories(self.directory)}
-        path = self.directory / f"{_PREFIX}{snapshot.size:015d}-{snapshot.lines:012d}{_SUFFIX}"
+        name = SegmentName(snapshot.size, snapshot.lines)
+        path = self.directory / name.text
         write_file_at(path, 0, b"")
-        segment = Segment(path, snapshot.size, snapshot.lines, ())
-        self.snapshot = replace(snapshot, segments=(*snapshot.segments, segment), ended=False)
+        os.truncate(path, 0)  # one that only said that the log is complete has the same name
+        with self._exchange:
+            others = (segment for segment in self.snapshot.segments if segment.name != name)
+            segments = (*others, Segment(name, path, ()))
+            self.snapshot = replace(self.snapshot, segments=segments, ended=False)
+
+    def _add(self, placed: Placed) -> None:
+        with self._exchange:
+            *others, last = self.snapshot.segments
+            grown = replace(last, frames=(*(last.frames or ()), placed))
+            self.snapshot = _at_end_of(replace(self.snapshot, segments=(*others, grown)), placed.frame)
 
 
-def read_stored(snapshot: Snapshot, start: int, stop: int) -> bytes:
-    """Bytes of the stored part of a log, as far as it has them."""
-    first = max(bisect_right(snapshot.segments, start, key=lambda segment: segment.offset) - 1, 0)
-    parts: list[bytes] = []
-    for segment in snapshot.segments[first:]:
-        if segment.offset >= stop:
-            break
-        parts += _read_segment(segment, start, stop)
-    return b"".join(parts)
-
-
-def _read_segment(segment: Segment, start: int, stop: int) -> list[bytes]:
-    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        frames = segment.frames
-        if frames is None:
-            footer = _read_footer(fd)
-            frames = footer.frames if footer else ()
-        first = max(bisect_right(frames, start, key=lambda placed: placed.frame.offset) - 1, 0)
-        wanted = [placed for placed in frames[first:] if placed.frame.offset < stop and placed.frame.stop > start]
-        return [_read_frame(fd, placed, start, stop) for placed in wanted]
-    finally:
-        os.close(fd)
-
-
-def _read_frame(fd: int, placed: Placed, start: int, stop: int) -> bytes:
-    frame = placed.frame
-    packed = os.pread(fd, frame.packed_bytes, placed.at)
-    data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=frame.length)
-    return data[max(0, start - frame.offset) : stop - frame.offset]
+def _last_at(segments: Sequence[Segment], offset: int) -> Segment | None:
+    """The segment in which an offset must be; of several that begin there the last one that is not empty."""
+    found = bisect_right(segments, offset, key=lambda segment: segment.offset) - 1
+    return segments[found] if found >= 0 else None
 
 
 def _packed(snapshot: Snapshot, text: Text) -> tuple[Frame, bytes]:
-    packed = zstandard.ZstdCompressor(level=_LEVEL).compress(text.data)
+    return packed_frame(text, snapshot.size, snapshot.lines, pack_fast(text.data), after_cr=snapshot.ends_with_cr)
+
+
+def packed_frame(text: Text, offset: int, line: int, packed: bytes, *, after_cr: bool) -> tuple[Frame, bytes]:
+    """The frame of a text that begins at an offset and behind so many line breaks."""
     frame = Frame(
         generation=text.generation,
         base=text.base,
-        offset=snapshot.size,
+        offset=offset,
         length=len(text.data),
-        first_line=snapshot.lines,
-        breaks=count_breaks(text.data, after_cr=snapshot.ends_with_cr),
+        first_line=line,
+        breaks=count_breaks(text.data, after_cr=after_cr),
         ends_with_cr=text.data.endswith(b"\r"),
-        first_ms=text.first_ms,
+        first_ms=text.marks[0][1] if text.marks else text.first_ms,
         last_ms=text.last_ms,
         packed_bytes=len(packed),
         packed_crc=zlib.crc32(packed),
+        marks=encode_marks(text.marks[1:], offset, text.marks[0][1]) if text.marks else b"",
     )
     return frame, packed
-
-
-def _with_frame(snapshot: Snapshot, placed: Placed) -> Snapshot:
-    *others, last = snapshot.segments
-    grown = replace(last, frames=(*(last.frames or ()), placed))
-    return _at_end_of(replace(snapshot, segments=(*others, grown)), placed.frame)
 
 
 def _at_end_of(snapshot: Snapshot, frame: Frame) -> Snapshot:
@@ -207,60 +293,50 @@ def _end_of(segment: Segment) -> int:
     return segment.frames[-1].at + segment.frames[-1].frame.packed_bytes if segment.frames else 0
 
 
-def _load(directory: Path, *, verify: bool) -> Snapshot:
-    """What the directory holds; the last segment is put in order where it was being written."""
-    segments = tuple(map(_segment_of, sorted(directory.glob(f"{_PREFIX}*{_SUFFIX}"))))
+def _load(log: SegmentLog, *, verify: bool) -> Snapshot:
+    """What the directory and the archive hold; the last segment is put in order where it was being written."""
+    segments, replaced = in_order(find_segments(log.place, log.reader))
+    if log.writable:
+        for segment in replaced:
+            if not segment.is_archived:
+                segment.path.unlink(missing_ok=True)
     if not segments:
         return Snapshot()
     *others, last = segments
-    fd = os.open(last.path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        footer = _read_footer(fd)
-        if footer and verify and _walk(fd) != footer.frames:
-            footer = None
-        frames = footer.frames if footer else _walk(fd)
-        if not footer:
-            last = replace(last, frames=frames)
-            os.ftruncate(fd, _end_of(last))
-    finally:
-        os.close(fd)
-    snapshot = Snapshot((*others, last), size=last.offset, lines=last.line, ended=bool(footer and footer.ended))
-    if frames:
-        return _at_end_of(snapshot, frames[-1].frame)
-    return _without_frames(snapshot, tuple(others))
-
-
-def _without_frames(snapshot: Snapshot, others: tuple[Segment, ...]) -> Snapshot:
-    """A last segment that is empty; the one before it knows generation and base."""
-    if not others:
-        return snapshot
-    fd = os.open(others[-1].path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        footer = _read_footer(fd)
-    finally:
-        os.close(fd)
+    if last.name.stop is None:
+        return _load_growing(log, tuple(others), last, verify=verify)
+    footer = log.reader.footer(last)
+    snapshot = Snapshot(segments, size=last.name.stop, lines=last.line, ended=bool(footer and footer.ended))
     return _at_end_of(snapshot, footer.frames[-1].frame) if footer and footer.frames else snapshot
 
 
-def _segment_of(path: Path) -> Segment:
-    offset, line = path.name[len(_PREFIX) : -len(_SUFFIX)].split("-")
-    return Segment(path, int(offset), int(line))
+def _load_growing(log: SegmentLog, others: tuple[Segment, ...], last: Segment, *, verify: bool) -> Snapshot:
+    with log.reader.opened(last) as file:
+        footer = read_footer(file)
+        if footer and verify and walk(file, verify=True) != footer.frames:
+            footer = None
+        frames = footer.frames if footer else walk(file, verify=verify)
+        size = file.size
+    if not footer:
+        last = replace(last, frames=frames)
+        if log.writable and size != _end_of(last):
+            os.truncate(last.path, _end_of(last))
+    snapshot = Snapshot((*others, last), size=last.offset, lines=last.line, ended=bool(footer and footer.ended))
+    if frames:
+        return _at_end_of(snapshot, frames[-1].frame)
+    before = log.reader.frames(others[-1]) if others else ()
+    return _at_end_of(snapshot, before[-1].frame) if before else snapshot
 
 
-def _walk(fd: int) -> tuple[Placed, ...]:
-    """All whole frames from the beginning of the file."""
-    placed: list[Placed] = []
-    at = 0
-    while (frame := decode_header(os.pread(fd, HEADER_BYTES, at))) is not None:
-        packed = os.pread(fd, frame.packed_bytes, at + HEADER_BYTES)
-        if len(packed) < frame.packed_bytes or zlib.crc32(packed) != frame.packed_crc:
-            break
-        placed.append(Placed(frame, at + HEADER_BYTES))
-        at += HEADER_BYTES + frame.packed_bytes
-    return tuple(placed)
-
-
-def _read_footer(fd: int) -> Footer | None:
-    size = os.fstat(fd).st_size
-    length = footer_bytes(os.pread(fd, TRAILER_BYTES, max(0, size - TRAILER_BYTES)))
-    return decode_footer(os.pread(fd, length, size - length)) if length is not None and length <= size else None
+def find_segments(place: Place, reader: SegmentReader) -> Iterator[Segment]:
+    """Every segment of a log, replaced ones included."""
+    if place.directory.is_dir():
+        for entry in os.scandir(place.directory):
+            name = parse_name(entry.name)
+            if name is not None:
+                yield Segment(name, place.directory / entry.name)
+    if reader.archive is not None and place.key:
+        for text, size in reader.archive.names(place.key):
+            name = parse_name(text)
+            if name is not None:
+                yield Segment(name, place.directory / text, key=f"{place.key}/{text}", size=size)

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from services.logs.adapters.bells import Bells
+from services.logs.adapters.compactor import Compactor
 from services.logs.adapters.files import StoredLog
 from services.logs.adapters.layout import Layout
 from services.logs.adapters.partition import Partition
+from services.logs.adapters.segment_files import SegmentReader
+from services.logs.ports import Archive
 from shared.logs_wire import PARTITIONS, ReplicaRef, partition_of
 
 _READ_HERE_BYTES: Final = 64 * 1024
@@ -18,10 +21,12 @@ _READ_HERE_BYTES: Final = 64 * 1024
 class LogStore:
     """The logs and event files of all jobs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, archive: Archive | None = None) -> None:
         self.bells = Bells()
-        self.layout = Layout(root)
-        self.partitions = tuple(Partition(number, self.layout, self.bells.ring) for number in range(PARTITIONS))
+        self.layout = Layout(root, archive)
+        reader = SegmentReader(archive)
+        self.partitions = tuple(Partition(number, self.layout, self.bells.ring, reader) for number in range(PARTITIONS))
+        self.compactor = Compactor(self.layout, lambda: self.partitions)
 
     async def log(self, replica: ReplicaRef) -> StoredLog:
         """The log of a replica, also where there is nothing of it."""
@@ -31,7 +36,7 @@ class LogStore:
         """The logs of a job that have something, or are expected to have."""
         partition = self._partition(job)
         await partition.recovered.wait()
-        stored = await asyncio.to_thread(lambda: set(self.layout.replicas(job)))
+        stored = await asyncio.to_thread(self.layout.replicas, job)
         replicas = stored | {log.replica for log in partition.known_logs(job)}
         return [await partition.log(replica) for replica in sorted(replicas) if attempt in (None, replica.attempt)]
 

@@ -39,6 +39,12 @@ class Cleaned:
     used_bytes: int
 
 
+def without_sequences(data: bytes) -> bytes:
+    """The bytes without escape sequences; everything else is left as it is, line breaks included."""
+    text = data.decode("utf-8", "surrogateescape")
+    return _SEQUENCE.sub("", text).encode("utf-8", "surrogateescape")
+
+
 def usable_bytes(data: bytes) -> int:
     """Bytes of a page that can be told before what follows is known."""
     return len(data) - _held_back(data)

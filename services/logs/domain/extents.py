@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from services.logs.domain.frames import FRAME_BYTES
+from services.logs.domain.marks import Mark, thinned, time_at
 
 Place = TypeVar("Place")
 
@@ -22,11 +23,23 @@ class Extent(Generic[Place]):
     base: int
     first_ms: int
     last_ms: int
+    marks: tuple[Mark, ...] = ()
 
     @property
     def stop(self) -> int:
         """Offset behind the last byte."""
         return self.offset + self.length
+
+    @property
+    def times(self) -> list[Mark]:
+        """Its marks; one at its beginning where it came without any."""
+        return list(self.marks) or [(self.offset, self.first_ms)]
+
+    def marks_between(self, start: int, stop: int) -> Iterator[Mark]:
+        """Times of the bytes in a range, the first at its beginning."""
+        marks = self.times
+        yield start, time_at(marks, start)
+        yield from (mark for mark in marks if start < mark[0] < stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,12 @@ class Cut(Generic[Place]):
     extent: Extent[Place]
     skip: int
     length: int
+
+    @property
+    def marks(self) -> Iterator[Mark]:
+        """Times of its bytes."""
+        start = self.extent.offset + self.skip
+        return self.extent.marks_between(start, start + self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +77,11 @@ class FramePlan(Generic[Place]):
     def last_ms(self) -> int:
         """Time of the latest bytes."""
         return max(cut.extent.last_ms for cut in self.cuts)
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Times within the frame."""
+        return thinned(mark for cut in self.cuts for mark in cut.marks)
 
 
 def cuts_between(extents: Sequence[Extent[Place]], start: int, stop: int) -> Iterator[Cut[Place]]:

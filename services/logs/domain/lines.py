@@ -17,6 +17,15 @@ def count_breaks(data: bytes, *, after_cr: bool = False) -> int:
     return data.count(b"\r") + data.count(b"\n") - data.count(b"\r\n") - continued
 
 
+def start_of_line(data: bytes, number: int, *, after_cr: bool = False) -> int:
+    r"""Where the line behind so many breaks begins in the data; `after_cr` as for `count_breaks`."""
+    start = 1 if after_cr and data.startswith(b"\n") else 0
+    if number <= 0:
+        return start
+    ends = (match.end() for match in _BREAK.finditer(data, start))
+    return next((end for count, end in enumerate(ends, 1) if count == number), len(data))
+
+
 def tail_start(data: bytes, lines: int) -> int | None:
     r"""Where the last `lines` lines of the data begin; None where the data has not that many breaks before them.
 

@@ -175,6 +175,9 @@ async def test_complete_logs_are_forgotten_when_there_are_many(partition: Partit
         await keep(partition, Chunk(ref, 0, bytes(300)), Chunk(ref, 300, end=300))
     partition._wal.rotate()
     await store(partition)
+    assert set(partition.to_pack) == {ref.replica for ref in refs}
+    partition.to_pack.clear()
+    await store(partition)
     assert len(partition.known_logs(JOB)) == 2
     for ref in refs:
         assert await content(partition, ref) == bytes(300)

@@ -1,0 +1,210 @@
+"""Segment files by name, and the bytes and indexes in them, wherever they are.
+
+| name | content |
+|---|---|
+| `seg-<offset>-<line>.zst` | bytes from that offset on, as they came; the last of a log may still be growing |
+| `seg-<offset>-<line>-<stop>.zst` | bytes up to `stop`, packed anew; whatever else lies in that range is out of date |
+
+A name says what must be known to find an offset or a line. Rewritten ones never change, so they may be kept in an
+archive. Which of the others they replace can be told by the names alone: it does not matter at which point of the
+replacement a process died.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from services.logs.domain.frames import (
+    HEADER_MAX_BYTES,
+    TRAILER_BYTES,
+    Footer,
+    Placed,
+    decode_footer,
+    decode_header,
+    footer_bytes,
+)
+from services.logs.ports import Archive
+
+_NAME: Final = re.compile(r"seg-(\d{15})-(\d{12})(?:-(\d{15}))?\.zst")
+_FOOTERS_KEPT: Final = 64
+_FOOTER_GUESS_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentName:
+    """Where a segment begins in its log; and where it ends, of one that was packed anew."""
+
+    offset: int
+    line: int
+    stop: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The name of the file."""
+        end = "" if self.stop is None else f"-{self.stop:015d}"
+        return f"seg-{self.offset:015d}-{self.line:012d}{end}.zst"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment: its place; the frames of a growing one; the size of one that is in the archive under `key`."""
+
+    name: SegmentName
+    path: Path
+    frames: tuple[Placed, ...] | None = None
+    key: str = ""
+    size: int = 0
+
+    @property
+    def offset(self) -> int:
+        """Offset of its first byte."""
+        return self.name.offset
+
+    @property
+    def line(self) -> int:
+        """Line breaks before it."""
+        return self.name.line
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether it is in the archive and not in the directory."""
+        return bool(self.key)
+
+
+class SegmentFile(Protocol):
+    """An open segment."""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        ...
+
+    def read(self, at: int, length: int) -> bytes:
+        """Bytes at a position."""
+        ...
+
+
+def parse_name(text: str) -> SegmentName | None:
+    """The name in a file name; None where it is none."""
+    match = _NAME.fullmatch(text)
+    return SegmentName(int(match[1]), int(match[2]), int(match[3]) if match[3] else None) if match else None
+
+
+def in_order(segments: Iterable[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+    """Segments that make up a log, and those that were replaced."""
+    kept: list[Segment] = []
+    replaced: list[Segment] = []
+    covered = -1
+    for segment in sorted(segments, key=lambda each: (each.offset, -(each.name.stop or 0), each.is_archived)):
+        if segment.offset < covered:
+            replaced.append(segment)
+            continue
+        kept.append(segment)
+        covered = segment.name.stop or -1
+    return tuple(kept), tuple(replaced)
+
+
+class SegmentReader:
+    """Opens segments and remembers the footers of some."""
+
+    def __init__(self, archive: Archive | None = None) -> None:
+        self.archive = archive
+        self._footers: OrderedDict[Path, Footer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def opened(self, segment: Segment) -> Iterator[SegmentFile]:
+        """The segment's bytes; raises FileNotFoundError, UnavailableError."""
+        if segment.is_archived and self.archive is not None:
+            yield _ArchivedFile(self.archive, segment.key, segment.size)
+            return
+        fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield _LocalFile(fd)
+        finally:
+            os.close(fd)
+
+    def footer(self, segment: Segment) -> Footer | None:
+        """The footer of a sealed segment; None where it has none."""
+        with self._lock:
+            known = self._footers.get(segment.path)
+            if known is not None:
+                self._footers.move_to_end(segment.path)
+                return known
+        with self.opened(segment) as file:
+            footer = read_footer(file)
+        if footer is not None:
+            self._remember(segment.path, footer)
+        return footer
+
+    def frames(self, segment: Segment) -> tuple[Placed, ...]:
+        """The frames of a segment."""
+        if segment.frames is not None:
+            return segment.frames
+        footer = self.footer(segment)
+        return footer.frames if footer else ()
+
+    def _remember(self, path: Path, footer: Footer) -> None:
+        with self._lock:
+            self._footers[path] = footer
+            while len(self._footers) > _FOOTERS_KEPT:
+                self._footers.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalFile:
+    fd: int
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def read(self, at: int, length: int) -> bytes:
+        return os.pread(self.fd, length, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchivedFile:
+    archive: Archive
+    key: str
+    length: int
+
+    @property
+    def size(self) -> int:
+        return self.length
+
+    def read(self, at: int, length: int) -> bytes:
+        length = min(length, self.length - at)
+        return self.archive.read(self.key, at, length) if length > 0 else b""
+
+
+def walk(file: SegmentFile, *, verify: bool) -> tuple[Placed, ...]:
+    """All whole frames from the beginning of a file; `verify` their checksums, too."""
+    placed: list[Placed] = []
+    at, size = 0, file.size
+    while (frame := decode_header(file.read(at, HEADER_MAX_BYTES))) is not None:
+        start = at + frame.header_bytes
+        at = start + frame.packed_bytes
+        if at > size or (verify and zlib.crc32(file.read(start, frame.packed_bytes)) != frame.packed_crc):
+            break
+        placed.append(Placed(frame, start))
+    return tuple(placed)
+
+
+def read_footer(file: SegmentFile) -> Footer | None:
+    """The footer at the end of a file, in one read of a guessed length or two."""
+    size = file.size
+    end = file.read(max(0, size - _FOOTER_GUESS_BYTES), min(size, _FOOTER_GUESS_BYTES))
+    length = footer_bytes(end[-TRAILER_BYTES:])
+    if length is None or length > size:
+        return None
+    return decode_footer(end[-length:] if length <= len(end) else file.read(size - length, length))
