@@ -78,7 +78,7 @@ def test_a_torn_end_is_cut_off_at_a_frame(parts: list[bytes], data: st.DataObjec
         os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
         with path.open("ab") as file:
             file.write(data.draw(st.binary(max_size=100)))
-        again = opened(directory)
+        again = opened(directory, verify=True)
         whole = b"".join(parts)
         assert whole.startswith(stored(again))
         rest = whole[again.snapshot.size :]
