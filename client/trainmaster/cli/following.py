@@ -1,8 +1,8 @@
 """Follows a job on the terminal: what its replicas write, and what happens to it, merged as they come.
 
-Logs go to standard output and state changes to standard error. Two streams are followed, each of which survives a
-restart of the platform. The job's last event does not end it: the logs may be a moment behind, so the rest of them is
-waited for where the job ever ran, but not for ever, as a replica that was lost has no end mark.
+Logs go to standard output; state changes, and what the job waits for, to standard error. Two streams are followed, each
+of which survives a restart of the platform. The job's last event does not end it: the logs may be a moment behind, so
+the rest of them is waited for where the job ever ran, but not for ever, as a replica that was lost has no end mark.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 from trainmaster.cli.interruptions import InterruptionTeller
 from trainmaster.cli.log_printer import LogPrinter
 from trainmaster.cli.screen import Screen
+from trainmaster.cli.waiting import WaitTeller
 from trainmaster.client import Client
 from trainmaster.documents import Job, JobEvent, LogChunk
 from trainmaster.errors import ExitCode, UnavailableError, UnreachableError
@@ -72,6 +73,7 @@ class JobFollower:
         self._logs = logs or LogFilter()
         self._clock = clock
         self._teller = InterruptionTeller(screen)
+        self._wait = WaitTeller(partial(client.explain, job), clock)
         self._was_placed = False
         self._events_ended = False
         self._logs_ended = False
@@ -119,8 +121,11 @@ class JobFollower:
         if now_s - self._last_tick_s >= TICK_S:
             self._last_tick_s = now_s
             self._printer.tick()
+            if why := self._wait():
+                self._screen.say(f"-- {why}", style="dim")
 
     def _tell(self, event: JobEvent) -> None:
+        self._wait.hear(event)
         self._was_placed = self._was_placed or event.name == "placed"
         told = f"{clock_time(event.time)} {event.name}: {sentence(event)}".rstrip(": ")
         self._screen.say(f"-- {told}", style=STATE_STYLES.get(event.final_state or "", "dim"))

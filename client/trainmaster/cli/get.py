@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """List jobs, pools, instance types, datasets, nodes and so on, or show one.
 
-    KIND is jobs, pools, instance-types, storages, datasets, models, images, code-sets, projects, users, groups, nodes
-    or queue.
+    KIND is jobs, pools, instance-types, storages, datasets, models, images, code-sets, secrets, projects, users,
+    groups, nodes or queue.
     """
     found_kind = kind_of_argument(kind)
     filters: Params = {"state": states or None, "label": labels or None, "project": project, "owner": owner}

@@ -17,7 +17,7 @@ from trainmaster.cli.following import JobFollower, LogFilter
 from trainmaster.cli.log_printer import LogPrinter, LogStyle
 from trainmaster.cli.screen import Screen
 from trainmaster.client import Client
-from trainmaster.documents import LogChunk, LogPage, LogSource
+from trainmaster.documents import Job, LogChunk, LogPage, LogSource
 from trainmaster.errors import ExitCode, InputError
 
 
@@ -84,13 +84,22 @@ def _follow(client: Client, job: str, screen: Screen, printer: LogPrinter, chose
 def _print(client: Client, job: str, chosen: LogFilter, style: LogStyle) -> None:
     sources = _chosen(client.log_sources(job), chosen)
     if not sources:
-        Screen.here().say(f"{job} has written nothing so far")
+        Screen.here().say(_silence(client.job(job)))
     elif style.raw:
         _print_raw(client, job, sources, chosen.tail)
     else:
         style = replace(style, prefixed=len(sources) > 1)
         for source in sources:
             _print_lines(client, job, source, chosen.tail, style)
+
+
+def _silence(job: Job) -> str:
+    """Why there is nothing to print."""
+    if not any(attempt.placed_at for attempt in job.attempts):
+        return (
+            f"{job.name} never ran" if job.ended else f"{job.name} does not run yet: `trainmaster explain {job.name}`"
+        )
+    return f"{job.name} wrote nothing" if job.ended else f"{job.name} has written nothing so far"
 
 
 def _chosen(sources: tuple[LogSource, ...], chosen: LogFilter) -> list[LogSource]:

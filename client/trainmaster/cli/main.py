@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
     "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
     "login": Entry(_HERE, "Log in to a platform and remember the token."),
+    "password": Entry(_HERE, "Change your own password."),
     "version": Entry(_HERE, "Print the version of this command."),
 }
 PLUGINS: Final[dict[str, Entry]] = {

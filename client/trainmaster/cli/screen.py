@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import click
 from rich.console import Console, RenderableType
@@ -15,6 +16,8 @@ from rich.console import Console, RenderableType
 from trainmaster.rendering.style import colours_on, console, printable
 
 TABLE, JSON, YAML = FORMATS = ("table", "json", "yaml")
+
+_FILLING: Final = re.compile(r"[ ]+((?:\x1b\[[0-9;]*m)*)\n")
 
 output_option = click.option(
     "-o", "--output", type=click.Choice(FORMATS), default=TABLE, show_default=True, help="How to print the result."
@@ -39,10 +42,16 @@ class Screen:
         """A remark for people, beside the result."""
         self.err.print(printable(message), style=style, soft_wrap=True)
 
+    def show(self, rendered: RenderableType) -> None:
+        """Something rendered, without the blanks that fill up the last column of tables."""
+        with self.out.capture() as printed:
+            self.out.print(rendered)
+        self.out.file.write(_FILLING.sub(r"\1\n", printed.get()))
+
     def result(self, output: str, document: Any, render: Callable[[], RenderableType]) -> None:
         """The result: the platform's document, or what `render` makes of it."""
         if output == TABLE:
-            self.out.print(render())
+            self.show(render())
         else:
             click.echo(serialised(document, output))
 

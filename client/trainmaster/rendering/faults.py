@@ -1,7 +1,8 @@
 """What is wrong, where: `FILE:LINE:COLUMN`, the sentence, the line itself and a caret under the culprit.
 
 Faults found while reading the file and violations that the platform reports look the same. Violations come with JSON
-pointers; the manifest knows the place of each. A missing key is shown at what it is missing from.
+pointers, an empty one where the whole document is meant; the manifest knows the place of each. A missing key is shown
+at what it is missing from.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def problem(error: ApiError) -> Text:
     facts = [f"{told.code}, HTTP {told.status}"] + ([f"request {told.request_id}"] if told.request_id else [])
     block = Text.assemble(("error: ", "bold red"), _lines(error.message), "\n  ", (printable(", ".join(facts)), "dim"))
     for violation in told.violations:
-        block.append(f"\n  {printable(violation.pointer or '/')}: {_lines(violation.message)} [{violation.code}]")
+        place = f"{printable(violation.pointer)}: " if violation.pointer else ""
+        block.append(f"\n  {place}{_lines(violation.message)} [{violation.code}]")
     return block
 
 
@@ -57,7 +59,7 @@ def place_of(violation: Violation, manifest: Manifest) -> Span:
 
 
 def _violation(violation: Violation, manifest: Manifest) -> Text:
-    note = f"{violation.pointer or '/'}, {violation.code}"
+    note = ", ".join(filter(None, (violation.pointer, violation.code)))
     return _block(manifest.source, place_of(violation, manifest), violation.message, note)
 
 

@@ -101,7 +101,8 @@ def _ended(job: Job) -> str:
     decision = job.attempt.decision
     tried = f"; {len(job.attempts)} attempts were made" if len(job.attempts) > 1 else ""
     why = f"; no further attempt: {decision.reason}" if decision and not decision.retry and decision.reason else ""
-    return f"has ended: {job.state}" + (f" ({job.message})" if job.message else "") + tried + why
+    when = f"ended at {rfc3339(job.ended_at)}" if job.ended_at else "has ended"
+    return when + (f" ({job.message})" if job.message else "") + tried + why
 
 
 _SUMMARIES: Final[Mapping[JobState, Callable[[Job], str]]] = {

@@ -15,10 +15,11 @@ from services.scheduler.ports import Engine, ExecEnded, ExecOutput, ExecRefusedE
 from shared.auth.principal import Principal
 from shared.errors import ForbiddenError, TooManyRequestsError
 from shared.ids import gang_id
-from shared.jobs import Job, Replica
+from shared.jobs import Job, JobState, Replica
 
 EXECS_MAX: Final = 16
 _SHOWN_MAX: Final = 500
+_RUNS_NOTHING: Final = frozenset({JobState.QUEUED, JobState.DIAGNOSING, JobState.DECIDING, JobState.RETRYING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class SandboxHandlers:
             raise ForbiddenError(
                 f"job {job.id} belongs to {job.submitted.owner_name}; only they and admins may do this"
             )
+        _check_running(job)
         replica = _replica_of(job, request)
         if len(self.running) >= EXECS_MAX:
             raise TooManyRequestsError(f"{EXECS_MAX} commands run in sandboxes; wait for one to end", retry_after_s=5)
@@ -81,6 +83,20 @@ class SandboxHandlers:
             self.running.discard(id(execution))
             await pieces.aclose()
             log.info("exec_ended", code=code)
+
+
+def _check_running(job: Job) -> None:
+    """Raise ExecRefusedError where the job has no replica that could be running, with what would help."""
+    where = "a command runs in the sandbox of a running replica"
+    if job.ended:
+        raise ExecRefusedError(
+            f"job {job.name} has ended ({job.state}), and {where}; `trainmaster logs {job.name}` shows what it wrote, "
+            "and with keepFor in its spec what a failed attempt left is held on its machine"
+        )
+    if job.state in _RUNS_NOTHING:
+        raise ExecRefusedError(
+            f"job {job.name} is {job.state}, and {where}; `trainmaster explain {job.name}` says what it waits for"
+        )
 
 
 def _replica_of(job: Job, request: ExecRequest) -> Replica:

@@ -67,7 +67,14 @@ async def test_a_command_runs_in_a_replicas_sandbox_for_its_owner_and_for_admins
         assert (await ada.post(path, json={"command": []})).status_code == 422
         assert (await ada.post(path, json={"command": ["a\0b"]})).status_code == 422
         await rig.until(job, JobState.SUCCEEDED)
-        assert (await ada.post(path, json=body)).status_code == 409
+        ended = await ada.post(path, json=body)
+        assert ended.status_code == 409
+        assert "has ended (Succeeded)" in ended.json()["detail"]
+        waits = await rig.submit("true", name="waits", replicas=500)
+        await rig.until(waits, JobState.QUEUED)
+        queued = await ada.post(f"/v1/sandboxes/{waits}/exec", json=body)
+        assert queued.status_code == 409
+        assert "`trainmaster explain waits`" in queued.json()["detail"]
 
 
 async def events(client: httpx.AsyncClient, path: str, body: dict) -> AsyncIterator[tuple[str, dict]]:

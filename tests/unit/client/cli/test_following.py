@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fake_platform import Answer, FakePlatform, of_events, of_json, problem
 from tests.support.job_documents import JOB_ID, attempt_document, event_document, job_document
-from trainmaster.cli import following
+from trainmaster.cli import following, waiting
 from trainmaster.errors import ExitCode
 
 JOB = "apiVersion: trainmaster/v1\nkind: TrainingJob\nmetadata: {name: mnist-ddp}\nspec: {}\n"
@@ -99,6 +99,19 @@ def test_the_attempt_is_named_from_the_second_on(command: Command, job: Callable
     logs = of_events(chunk("first\n"), chunk("again\n", attempt=2), END)
     outcome = command(*job(logs, of_events(PLACED, happened("job.succeeded", 9))))
     assert "[worker-0] first\n[worker-0 #2] again\n" in outcome.out
+
+
+def test_a_job_that_waits_says_for_what(
+    command: Command, job: Callable[..., list[str]], api: FakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "FIRST_AFTER_S", 0.0)
+    gate = threading.Event()
+    events = Answer(headers={"Content-Type": "text/event-stream"}, pieces=[b": hello\n\n"], gate=gate, breaks=True)
+    arguments = job(of_events(END), events)
+    api.on("GET", f"/v1/jobs/{JOB_ID}/events", events, of_events(happened("job.succeeded", 9)))
+    api.on("GET", f"/v1/queue/{JOB_ID}", of_json({"job": JOB_ID, "state": "Queued", "summary": "place 2 of 3"}))
+    threading.Timer(0.5, gate.set).start()
+    assert command(*arguments).err.count("-- Queued: place 2 of 3\n") == 1
 
 
 def test_lines_that_come_after_the_last_event_are_waited_for(

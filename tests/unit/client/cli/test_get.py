@@ -8,6 +8,7 @@ import pytest
 from tests.support.fake_platform import FakePlatform, of_json
 from tests.support.job_documents import job_document
 from trainmaster.errors import ExitCode
+from trainmaster.kinds import KINDS
 
 Command = Callable[..., Any]
 POOL = {
@@ -96,3 +97,17 @@ def test_yaml_of_the_platform_can_be_applied_again(command: Command, api: FakePl
 def test_what_makes_no_sense_is_not_asked(command: Command, api: FakePlatform, arguments: tuple[str, ...]) -> None:
     assert command("get", *arguments).code == ExitCode.INVALID
     assert api.requests == []
+
+
+def test_no_line_of_a_table_ends_in_blanks(command: Command, api: FakePlatform) -> None:
+    api.on("GET", "/v1/jobs", of_json({"items": [job_document(), job_document("Queued", endedAt=None)], "next": None}))
+    api.on("GET", "/v1/jobs/mnist", of_json(job_document()))
+    for arguments in (("get", "jobs"), ("describe", "mnist")):
+        printed = command(*arguments).out
+        assert printed
+        assert [line for line in printed.split("\n") if line != line.rstrip()] == []
+
+
+def test_help_names_every_kind(command: Command) -> None:
+    named = set(command("get", "--help").out.replace(",", " ").replace(".", " ").split())
+    assert {kind.plural for kind in KINDS} <= named

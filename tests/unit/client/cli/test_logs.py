@@ -119,12 +119,6 @@ def test_what_makes_no_sense_is_not_asked(command: Command, api: FakePlatform, a
     assert api.requests == []
 
 
-def test_a_job_that_has_written_nothing_is_no_error(command: Command, api: FakePlatform) -> None:
-    api.on("GET", "/v1/logs/mnist", of_json({"replicas": []}))
-    outcome = command("logs", "mnist")
-    assert (outcome.code, outcome.out) == (0, "")
-
-
 class TestFollow:
     CHUNK = ("c1", "chunk", {"attempt": 1, "role": "worker", "index": 0, "offset": 0, "text": "a\x1b[2Jb\r\nfound\n"})
     END = ("c2", "end", {})
@@ -155,3 +149,31 @@ class TestFollow:
     def test_one_replica_ends_before_the_job(self, command: Command, followed: FakePlatform) -> None:
         followed.on("GET", f"/v1/jobs/{JOB_ID}/events", of_events(("1", None, event_document("job.started"))))
         assert command("logs", "mnist", "-f", "--index", "0").out.endswith("found\n")
+
+
+class TestSilence:
+    @pytest.fixture
+    def silent(self, api: FakePlatform) -> Callable[..., None]:
+        """Scripts a job of which there are no logs."""
+
+        def script(state: str, **status: Any) -> None:
+            api.on("GET", "/v1/logs/mnist", of_json({"replicas": []}))
+            api.on("GET", "/v1/jobs/mnist", of_json(job_document(state, **status)))
+
+        return script
+
+    @pytest.mark.parametrize(
+        ("state", "status", "sentence"),
+        [
+            ("Running", {}, "mnist-ddp has written nothing so far"),
+            ("Succeeded", {}, "mnist-ddp wrote nothing"),
+            ("Stopped", {"attempts": []}, "mnist-ddp never ran"),
+            ("Queued", {"attempts": []}, "mnist-ddp does not run yet: `trainmaster explain mnist-ddp`"),
+        ],
+    )
+    def test_it_is_told_by_what_the_job_does(
+        self, command: Command, silent: Callable[..., None], state: str, status: dict[str, Any], sentence: str
+    ) -> None:
+        silent(state, **status)
+        outcome = command("logs", "mnist")
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", f"{sentence}\n")

@@ -40,7 +40,7 @@ def test_the_caret_stands_under_the_culprit(
     shown: Shown, pointer: str, code: str, place: str, marks: tuple[int, int]
 ) -> None:
     lines = at(shown, "a:\n  b: two\n  c:\n    - 'xyz'\n", pointer, code)
-    assert lines[0] == f"{place}: error: wrong  [{pointer or '/'}, {code}]"
+    assert lines[0] == f"{place}: error: wrong  [{', '.join(filter(None, (pointer, code)))}]"
     assert caret(lines[2]) == marks
 
 

@@ -83,4 +83,4 @@ def test_a_retry_is_told_with_its_time():
 
 def test_an_ended_job_is_told_how_it_ended():
     job = job_after(PLACED, FAILED, ev.RetryDecided(retry=False, reason=""), ev.Failed(reason="failed", message="oh"))
-    assert told(job) == "has ended: Failed (oh)"
+    assert told(job) == "ended at 2026-01-01T00:00:05.000Z (oh)"
