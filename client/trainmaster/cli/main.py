@@ -37,7 +37,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "logs": Entry(_JOBS, "Print or follow what the replicas of a job write."),
     "events": Entry(_JOBS, "Show the history of a job, or follow it."),
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
-    "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard."),
+    "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard, several attempts over each other."),
     "exec": Entry(_JOBS, "Run a command in the sandbox of a running replica."),
     "rerun": Entry(_JOBS, "Submit a job once more, with changes."),
     "stop": Entry(_JOBS, "End a job."),
