@@ -117,6 +117,7 @@ class Attempt(_Record):
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
     incidents: tuple[ev.IncidentRaised, ...] = ()
+    evidence: tuple[ev.EvidenceCollected, ...] = ()
     diagnosis_requested_at: datetime | None = None
     diagnosis: ev.DiagnosisFinished | None = None
     diagnosed_at: datetime | None = None
@@ -178,6 +179,11 @@ class Recorded:
 def replica_key(role: str, index: int) -> str:
     """Key of a replica within its attempt."""
     return f"{role}-{index}"
+
+
+def evidence_of(attempt: Attempt, rule: str, noticed_at: datetime | None) -> ev.EvidenceCollected | None:
+    """The evidence that was taken when this incident was noticed."""
+    return next((each for each in attempt.evidence if (each.rule, each.noticed_at) == (rule, noticed_at)), None)
 
 
 def fold(job: Job | None, recorded: Recorded) -> Job | None:
@@ -313,8 +319,8 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
     match event.data:
         case ev.ReplicasChanged(changes=changes):
             return {"replicas": _after(attempt.replicas, changes)}
-        case ev.IncidentRaised() as incident if incident not in attempt.incidents:
-            return {"incidents": (*attempt.incidents, incident)}
+        case ev.IncidentRaised() | ev.EvidenceCollected() as noticed:
+            return _noticed(attempt, noticed)
         case ev.CodeResolved() as code if attempt.code is None:
             return {"code": code}
         case ev.DiagnosisRequested():
@@ -323,6 +329,13 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
             return {"diagnosis": diagnosis, "diagnosed_at": event.time}
         case _:
             return {}
+
+
+def _noticed(attempt: Attempt, noticed: ev.IncidentRaised | ev.EvidenceCollected) -> dict[str, object]:
+    if isinstance(noticed, ev.IncidentRaised):
+        return {"incidents": (*attempt.incidents, noticed)} if noticed not in attempt.incidents else {}
+    is_new = evidence_of(attempt, noticed.rule, noticed.noticed_at) is None
+    return {"evidence": (*attempt.evidence, noticed)} if is_new else {}
 
 
 def _after(replicas: Mapping[str, Replica], changes: Iterable[ev.ReplicaChange]) -> dict[str, Replica]:

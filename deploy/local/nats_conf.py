@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from shared.agent_evidence import STACKS_SUBJECTS
 from shared.agent_wire import PROBE_SUBJECTS
 from shared.bus.streams import (
     BILLING,
@@ -19,6 +20,7 @@ from shared.bus.streams import (
     CODE_BUCKET,
     CREDENTIALS_BUCKET,
     DIAGNOSER_REQUESTS,
+    EVIDENCE_BUCKET,
     JOBS,
     LEASE_BUCKET,
     LOG_PARTITIONS,
@@ -151,6 +153,12 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_reacts_to_logs("watchdog"),
             "$JS.API.STREAM.INFO.LOGS",
             "tm.dlq.watchdog.>",
+            STACKS_SUBJECTS,
+            *_reads(NODES),
+            "$JS.API.STREAM.NAMES",  # the client looks an object's stream up by its subject
+            *_reads(f"OBJ_{EVIDENCE_BUCKET}"),
+            f"$O.{EVIDENCE_BUCKET}.>",
+            f"$JS.API.STREAM.PURGE.OBJ_{EVIDENCE_BUCKET}",
         )
     ),
     "diagnoser": Rights(
@@ -174,7 +182,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS), answers=True),
+    "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS), answers=True),
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
     "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }

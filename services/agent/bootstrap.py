@@ -17,6 +17,8 @@ from services.agent.link import Link
 from services.agent.memory import Memory
 from services.agent.prober import Prober, measure_machine, read_faults
 from services.agent.settings import Settings
+from services.agent.stacks import Stacks
+from shared.agent_evidence import stacks_subject
 from shared.agent_wire import probe_subject
 
 _CANCEL_AGAIN_S: Final = 0.25
@@ -32,7 +34,11 @@ class Agent:
         self._inotify = Inotify()
         arrivals = Arrivals(self._gangs, times.monotonic_s)
         prober = Prober(partial(measure_machine, settings.home), read_faults(settings.probe_faults))
-        self._link = Link(settings, arrivals, {probe_subject(settings.machine): prober.answer})
+        verbs = {
+            probe_subject(settings.machine): prober.answer,
+            stacks_subject(settings.machine): Stacks(settings.gangs).answer,
+        }
+        self._link = Link(settings, arrivals, verbs)
         self._log_lane = LogLane(self._gangs, Courier(self._link, times, at_once), arrivals, self._inotify)
         self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
 

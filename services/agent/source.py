@@ -76,6 +76,24 @@ def open_beneath(root: Path, path: str) -> int | None:
         os.close(at)
 
 
+def open_fifo_beneath(root: Path, path: str) -> int | None:
+    """Descriptor for writing into a named pipe at a relative path without links; None where nobody reads from one."""
+    directory, _, name = path.rpartition("/")
+    at = _open_directory(root, directory)
+    if at is None:
+        return None
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    except OSError:
+        return None
+    finally:
+        os.close(at)
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
 def is_directory_beneath(root: Path, path: str) -> bool:
     """Whether there is a directory at a relative path without links."""
     at = _open_directory(root, path)

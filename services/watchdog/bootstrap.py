@@ -10,7 +10,9 @@ from faststream.nats import NatsBroker
 from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
+from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.memory import Memory
+from services.watchdog.bundles import Bundles
 from services.watchdog.evidence import Evidence
 from services.watchdog.handlers import RetryDecisions
 from services.watchdog.hangs import HangDetector
@@ -20,8 +22,9 @@ from services.watchdog.settings import WatchdogSettings
 from services.watchdog.watched import WatchedJobs
 from shared import checks
 from shared.bus import Bus
+from shared.bus.blobs import Blobs
 from shared.bus.reactions import react, reactions_broker
-from shared.bus.streams import LOG_PARTITIONS, WATCHDOG_ATTEMPTS, watchdog_partition
+from shared.bus.streams import EVIDENCE_BUCKET, LOG_PARTITIONS, WATCHDOG_ATTEMPTS, watchdog_partition
 from shared.clock import Clock, SystemClock
 from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
@@ -51,7 +54,11 @@ class WatchdogService:
             PartitionScanner(bus, watchdog_partition(number), self._watched, self._memory, incidents, clock)
             for number in range(LOG_PARTITIONS)
         )
-        self._hangs = HangDetector(self._watched, self._memory, incidents, clock, self._scanners, self._hears)
+        blobs = Blobs(bus.js, EVIDENCE_BUCKET)
+        self._bundles = Bundles(bus, Agents(bus), blobs, self._memory, clock, registry)
+        self._hangs = HangDetector(
+            self._watched, self._memory, incidents, clock, self._scanners, self._hears, self._bundles
+        )
         evidence = Evidence(self._scanners, self._memory, clock)
         self._decisions = RetryDecisions(bus, clock, registry, evidence)
         self._broker = _attempts_broker(bus, self._decisions)
@@ -74,6 +81,7 @@ class WatchdogService:
             with contextlib.suppress(NatsError, OSError):
                 await self._broker.stop()
             await end(work, stopping)
+            await self._bundles.stop()
             self._jobs.close()
             self._memory.close()
             await self.bus.close()

@@ -14,8 +14,9 @@ from typing import Final
 import structlog
 
 from services.watchdog.adapters.memory import Memory
+from services.watchdog.bundles import Bundles
 from services.watchdog.domain import silence
-from services.watchdog.domain.silence import Hearing
+from services.watchdog.domain.silence import Heard, Hearing
 from services.watchdog.incidents import Incidents
 from services.watchdog.scanning import PartitionScanner
 from services.watchdog.watched import Watched, WatchedJobs
@@ -37,7 +38,9 @@ class HangDetector:
         clock: Clock,
         scanners: Sequence[PartitionScanner],
         hears: Callable[[], bool],
+        bundles: Bundles,
     ) -> None:
+        self._bundles = bundles
         self._scanners = scanners
         self._watched = watched
         self._memory = memory
@@ -54,7 +57,9 @@ class HangDetector:
             await self._clock.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Judge every job once, where silence may be believed."""
+        """Have evidence taken of what was told; judge every job once, where silence may be believed."""
+        for watched in self._watched.with_silence():
+            self._bundles.see_to(watched.job)
         now = self._clock.now()
         self._hearing = self._hearing.looked(now, hears=self._hears())
         if self._hearing.settled(now):
@@ -72,12 +77,16 @@ class HangDetector:
         return heard
 
     async def _judge(self, watched: Watched) -> None:
-        job = watched.job
-        if not silence.is_listened_to(job, watched.terms):
+        job, terms = watched.job, watched.terms
+        if not silence.is_listened_to(job, terms):
             return
-        last_output_at = self._memory.last_output(job.id, job.attempt.number)
+        present = silence.silence_of(job, terms, self._heard(watched))
         now = self._clock.now()
-        incident = silence.judge(job, watched.terms, last_output_at, now)
-        since = silence.silent_since(job, last_output_at)
-        if incident is not None and since is not None and await self._has_heard(job.id, now):
-            await self._incidents.put(job, job.attempt.number, incident, silence.part_of(incident, since))
+        incident = silence.judge(job, present, now, stops=terms.retries_hangs)
+        if incident is not None and present is not None and await self._has_heard(job.id, now):
+            await self._incidents.put(job, job.attempt.number, incident, silence.part_of(incident, present))
+
+    def _heard(self, watched: Watched) -> Heard:
+        key = watched.job.id, watched.job.attempt.number
+        phases = self._memory.phases(*key) if watched.terms.phases else {}
+        return Heard(self._memory.last_output(*key), phases)

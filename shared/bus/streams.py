@@ -39,6 +39,7 @@ LEASE_BUCKET: Final = "leases"
 REVOCATION_BUCKET: Final = "revocations"
 SECRETS_BUCKET: Final = "secrets"
 CODE_BUCKET: Final = "code"
+EVIDENCE_BUCKET: Final = "evidence"
 
 EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
 LOG_PARTITIONS: Final = 16
@@ -181,4 +182,7 @@ def bucket_configs(replicas: int = 1) -> tuple[KeyValueConfig, ...]:
 
 def object_store_configs(replicas: int = 1) -> tuple[ObjectStoreConfig, ...]:
     """Every object store."""
-    return (ObjectStoreConfig(bucket=CODE_BUCKET, storage=StorageType.FILE, replicas=replicas),)
+    return tuple(
+        ObjectStoreConfig(bucket=bucket, storage=StorageType.FILE, replicas=replicas)
+        for bucket in (CODE_BUCKET, EVIDENCE_BUCKET)
+    )

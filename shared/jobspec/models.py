@@ -40,6 +40,7 @@ DEFAULT_ROLE: Final = "worker"
 TEMPLATES: Final = ("deepspeed", "colossalai")
 ROLES_MAX: Final = 10
 VARIABLES_MAX: Final = 20
+PHASES_MAX: Final = 20
 SECRETS_MAX: Final = 20
 REPLICAS_MAX: Final = 10_000
 MESSAGES_MAX: Final = 50
@@ -185,6 +186,12 @@ class HangDetection(Document):
 
     enabled: StrictBool = Field(default=False, description=_ON_OFF)
     silence_s: PositiveDuration = Field(1800.0, alias="silence", description="a duration such as 30m")
+    phases: Mapping[DnsLabel, PositiveDuration] = Field(
+        {}, description=f"at most {PHASES_MAX} phases such as checkpoint, each with a duration such as 2h"
+    )
+    exit_silence_s: PositiveDuration | None = Field(
+        None, alias="exitSilence", description="a duration such as 10m; left out, the shorter of silence and 10m"
+    )
 
 
 class FailureRetry(Document):
@@ -252,7 +259,9 @@ class TrainingSpec(Document):
     tensorboard: Tensorboard | None = Field(None, description="an object with logDir")
     checkpoint: Checkpoint | None = Field(None, description="an object with dir")
     diagnosis: Diagnosis | None = Field(None, description="an object with enabled")
-    hang_detection: HangDetection | None = Field(None, description="an object with enabled and silence")
+    hang_detection: HangDetection | None = Field(
+        None, description="an object with enabled, silence, exitSilence and phases"
+    )
     retry: Retry | None = Field(None, description="an object with maxRetries, interval and on")
     priority: StrictInt = Field(5, ge=1, le=9, description="an integer from 1 to 9")
     preemptible: StrictBool = Field(default=False, description=_ON_OFF)

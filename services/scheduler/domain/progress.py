@@ -6,7 +6,7 @@ deadline, a stop request. The earliest of them is the reason, whatever came in i
 peer, replicas that we stopped). So the reason is the same however often it is asked, also after a restart.
 
 The first failure gives the others ten seconds for their last words; every other reason stops them at once. A hang that
-the watchdog wants stopped is such a deadline, ten seconds after it was noticed.
+the watchdog wants stopped ends the attempt when its evidence is on record, or a minute after it was noticed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import datetime
 
 from services.scheduler.domain.terms import Terms, hang_deadline, last_words_deadline
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
-from shared.jobs import Attempt, Job, Replica
+from shared.jobs import Attempt, Job, Replica, evidence_of
 from shared.units import format_duration
 
 Replicas = Mapping[str, Replica]
@@ -197,7 +197,9 @@ def _hangs(attempt: Attempt) -> Iterator[Ending]:
     for incident in attempt.incidents:
         noticed_at = incident.at or attempt.placed_at
         if incident.action == "stop" and noticed_at is not None:
-            at = hang_deadline(noticed_at)
+            evidence = evidence_of(attempt, incident.rule, noticed_at)
+            deadline = hang_deadline(noticed_at)
+            at = min(evidence.at, deadline) if evidence else deadline
             yield Ending(EndReason.HANG, at, at, incident.line)
 
 

@@ -15,7 +15,7 @@ from shared.jobspec.models import TrainingSpec
 
 LAST_WORDS_S: Final = 10.0
 DIAGNOSIS_S: Final = 600.0
-EVIDENCE_S: Final = 10.0
+EVIDENCE_S: Final = 60.0
 _ROLE_RULE: Final = "role:"
 
 
@@ -94,7 +94,7 @@ def last_words_deadline(failed_at: datetime) -> datetime:
 
 
 def hang_deadline(noticed_at: datetime) -> datetime:
-    """When a hung attempt is ended, after there was time to take evidence, and to end or fail by itself."""
+    """When a hung attempt is ended of which no evidence has come."""
     return noticed_at + timedelta(seconds=EVIDENCE_S)
 
 

@@ -22,16 +22,17 @@ import structlog
 from services.watchdog.domain.matching import Scan
 from services.watchdog.domain.policy import Found
 from shared.events import ReplicaRef as EventReplica
+from shared.jobs import replica_key
 from shared.logs_wire import ReplicaRef
 from shared.rebuildable import open_rebuildable
 
 CACHED_SCANS: Final = 4096
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE scans (
     job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL,
     generation INTEGER NOT NULL, position INTEGER NOT NULL, unfinished BLOB NOT NULL, line BLOB NOT NULL,
-    context TEXT NOT NULL, found TEXT NOT NULL, ended INTEGER NOT NULL,
+    context TEXT NOT NULL, found TEXT NOT NULL, ended INTEGER NOT NULL, phase TEXT NOT NULL,
     PRIMARY KEY (job, attempt, role, replica)
 ) WITHOUT ROWID;
 CREATE TABLE found (
@@ -43,7 +44,7 @@ CREATE TABLE outputs (
 ) WITHOUT ROWID;
 """
 _TABLES: Final = ("scans", "found", "outputs")
-_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _KEEP_FOUND: Final = "INSERT OR IGNORE INTO found VALUES (?, ?, ?, ?, ?, ?)"
 _KEEP_OUTPUT: Final = (
     "INSERT INTO outputs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at_ms = max(at_ms, excluded.at_ms)"
@@ -86,6 +87,12 @@ class Memory:
         row = self._db.execute("SELECT at_ms FROM outputs WHERE job = ? AND attempt = ?", (job, attempt)).fetchone()
         return datetime.fromtimestamp(row[0] / 1000, UTC) if row else None
 
+    def phases(self, job: str, attempt: int) -> dict[str, str]:
+        """The phase that each replica of the attempt declared last, as far as any did."""
+        query = "SELECT role, replica, phase FROM scans WHERE job = ? AND attempt = ? AND phase != ''"
+        with closing(self._db.execute(query, (job, attempt))) as rows:
+            return {replica_key(role, index): phase for role, index, phase in rows}
+
     def commit(self, changes: Changes) -> None:
         """Keep all of it or nothing."""
         found = [(*key, each.replica.role, each.replica.index, each.rule, each.line) for key, each in changes.found]
@@ -124,7 +131,7 @@ class Memory:
 
     def _stored_scan(self, replica: ReplicaRef) -> Scan:
         query = (
-            "SELECT generation, position, unfinished, line, context, found, ended FROM scans "
+            "SELECT generation, position, unfinished, line, context, found, ended, phase FROM scans "
             "WHERE job = ? AND attempt = ? AND role = ? AND replica = ?"
         )
         row = self._db.execute(query, _key(replica)).fetchone()
@@ -161,9 +168,11 @@ def _row(replica: ReplicaRef, scan: Scan) -> tuple[object, ...]:
     context = json.dumps([line.decode("latin-1") for line in scan.context])
     found = json.dumps(sorted(scan.found))
     kept_back = (scan.generation, scan.position, scan.unfinished, scan.line)
-    return (*_key(replica), *kept_back, context, found, scan.ended)
+    return (*_key(replica), *kept_back, context, found, scan.ended, scan.phase)
 
 
-def _scan(generation: int, position: int, unfinished: bytes, line: bytes, context: str, found: str, ended: int) -> Scan:
+def _scan(
+    generation: int, position: int, unfinished: bytes, line: bytes, context: str, found: str, ended: int, phase: str
+) -> Scan:
     lines = tuple(each.encode("latin-1") for each in json.loads(context))
-    return Scan(generation, position, unfinished, line, lines, frozenset(json.loads(found)), bool(ended))
+    return Scan(generation, position, unfinished, line, lines, frozenset(json.loads(found)), bool(ended), phase)

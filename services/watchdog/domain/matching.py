@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from services.watchdog.domain.phases import last_declared
 from shared.logs_wire import Chunk
 
 LINE_MAX_BYTES: Final = 8192
@@ -60,7 +61,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How far a log is read: what is kept back of it, the last lines, and which rules were found."""
+    """How far a log is read: what is kept back of it, the last lines, which rules were found, the declared phase."""
 
     generation: int = 1
     position: int = 0
@@ -69,6 +70,7 @@ class Scan:
     context: tuple[bytes, ...] = ()
     found: frozenset[str] = field(default_factory=frozenset)
     ended: bool = False
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ def _search(scan: Scan, text: bytes, rules: tuple[LineRule, ...], hits: list[Hit
         before = _lines_before(text, start, scan.context)
         hits.append(Hit(rule, shown(text[start:stop]), tuple(map(shown, before))))
     context = _lines_before(text, len(text), scan.context) if text else scan.context
-    return replace(scan, context=context, found=scan.found | {rule for _, rule in found})
+    phase = last_declared(text) or scan.phase
+    return replace(scan, context=context, found=scan.found | {rule for _, rule in found}, phase=phase)
 
 
 def _first_line_of(rule: LineRule, text: bytes) -> tuple[int, int] | None:

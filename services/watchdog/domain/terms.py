@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 from services.watchdog.domain.matching import LineRule
 from services.watchdog.domain.presets import PRESETS
 from shared.jobs import Job
 from shared.jobspec.models import FailureRetry, Retry, TrainingSpec
 
+EXIT_SILENCE_S: Final = 600.0
+_ROLE_RULE: Final = "role:"
 NO_RETRY = Retry.model_validate({"maxRetries": 0})
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a job asks of the watchdog; `silence_s` is None where no hangs are looked for."""
+    """What a job asks of the watchdog; `silence_s` is None where no hangs are looked for.
+
+    `phases` are the limits of declared phases; `exit_silence_s` is borne once a replica of `deciding_roles` ended well.
+    """
 
     retry: Retry
     silence_s: float | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    exit_silence_s: float | None = None
+    deciding_roles: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, job: Job) -> Self:
         """The terms of a job; raises pydantic's ValidationError where this version cannot read its spec."""
         spec = TrainingSpec.model_validate(job.submitted.spec)
         detects = spec.hang_detection if spec.hang_detection and spec.hang_detection.enabled else None
-        return cls(spec.retry or NO_RETRY, detects.silence_s if detects else None)
+        if detects is None:
+            return cls(spec.retry or NO_RETRY, None)
+        return cls(
+            spec.retry or NO_RETRY,
+            detects.silence_s,
+            dict(detects.phases),
+            detects.exit_silence_s or min(detects.silence_s, EXIT_SILENCE_S),
+            _deciding_roles(spec),
+        )
 
     @property
     def retries_hangs(self) -> bool:
@@ -39,6 +56,13 @@ class Terms:
         if failure is None or self.retry.max_retries == 0 or failure.policy == "OnFailure":
             return ()
         return (*messages(failure), *(PRESETS if failure.policy == "Advanced" else ()))
+
+
+def _deciding_roles(spec: TrainingSpec) -> frozenset[str]:
+    rule = spec.completion.succeed_when
+    if rule.startswith(_ROLE_RULE):
+        return frozenset({rule.removeprefix(_ROLE_RULE)})
+    return frozenset(role.name for role in spec.roles)
 
 
 def messages(failure: FailureRetry) -> tuple[LineRule, ...]:

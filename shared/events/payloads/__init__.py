@@ -11,6 +11,7 @@ from shared.events.payloads.observations import (
     CodeResolved,
     DiagnosisFinished,
     DiagnosisRequested,
+    EvidenceCollected,
     IncidentRaised,
     ReplicasChanged,
 )
@@ -48,6 +49,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     DiagnosisRequested,
     DiagnosisFinished,
     IncidentRaised,
+    EvidenceCollected,
     NameClaimed,
     NameReleased,
     LeaderElected,
@@ -67,6 +69,7 @@ __all__ = [
     "Deleted",
     "DiagnosisFinished",
     "DiagnosisRequested",
+    "EvidenceCollected",
     "Failed",
     "IncidentRaised",
     "Kind",

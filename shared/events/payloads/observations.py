@@ -79,3 +79,25 @@ class IncidentRaised(Payload):
     replica: ReplicaRef | None = None
     action: Literal["none", "stop"] = "none"
     at: Time | None = None
+
+
+class EvidenceCollected(Payload):
+    """What the processes of a silent attempt were doing; the bundle is in the object store under its digest.
+
+    It belongs to the incident with this rule that was noticed at `noticed_at`. Without a digest nothing could be kept,
+    and `problems` say why. `outliers` are ranks that do not do what most others do.
+    """
+
+    TYPE = "trainmaster.evidence.collected.v1"
+    SUFFIX = "evidence.collected"
+    KIND = "obs"
+    AUTHOR = "watchdog"
+
+    rule: str
+    noticed_at: Time
+    at: Time
+    summary: Sentence = ""
+    digest: str | None = None
+    size_bytes: int = 0
+    outliers: tuple[Sentence, ...] = ()
+    problems: tuple[Sentence, ...] = ()

@@ -51,6 +51,7 @@ RULES: Final[tuple[Rule, ...]] = (
     retries.exit_codes_stand_once,
     retries.messages_can_match,
     hangs.silence_is_long_enough,
+    hangs.phases_are_few,
     hangs.a_retry_on_hang_can_happen,
     diagnoses.a_retry_on_diagnosis_failure_can_happen,
     later.is_not_used_yet,

@@ -188,6 +188,10 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/hangDetection", {"silence": "999ms"}, "/spec/hangDetection/silence", "out-of-range"),
     ("/spec/hangDetection", {"enabled": "yes"}, "/spec/hangDetection/enabled", "wrong-type"),
     ("/spec/hangDetection", {"silence": "0s"}, "/spec/hangDetection/silence", "out-of-range"),
+    ("/spec/hangDetection", {"exitSilence": "999ms"}, "/spec/hangDetection/exitSilence", "out-of-range"),
+    ("/spec/hangDetection", {"phases": {"setup": "999ms"}}, "/spec/hangDetection/phases/setup", "out-of-range"),
+    ("/spec/hangDetection", {"phases": {f"p{number}": "1h" for number in range(21)}}, "/spec/hangDetection/phases",
+     "too-many"),
 ]  # fmt: skip
 
 

@@ -8,7 +8,15 @@ import pytest
 
 from services.scheduler.domain.progress import combine, describe_exit, endings, next_deadline, unreported
 from services.scheduler.domain.terms import EVIDENCE_S, LAST_WORDS_S, Terms
-from shared.events import EndReason, IncidentRaised, OutOfMemory, ReplicaExit, RetryDecided, StopRequested
+from shared.events import (
+    EndReason,
+    EvidenceCollected,
+    IncidentRaised,
+    OutOfMemory,
+    ReplicaExit,
+    RetryDecided,
+    StopRequested,
+)
 from shared.jobs import Replica
 from tests.support.jobs import START
 from tests.support.lives import Life
@@ -96,7 +104,7 @@ def hung(life: Life, action: str = "stop") -> Life:
     return life
 
 
-def test_a_hang_that_is_to_be_stopped_ends_the_attempt_after_ten_seconds():
+def test_a_hang_that_is_to_be_stopped_ends_the_attempt_after_a_minute_without_evidence():
     life = hung(running())
     assert ends_of(life.wait(EVIDENCE_S - 1)) == ()
     assert next_deadline(life.job, Terms.of(life.job), life.engine.replicas) == life.now + timedelta(seconds=1)
@@ -104,11 +112,28 @@ def test_a_hang_that_is_to_be_stopped_ends_the_attempt_after_ten_seconds():
     assert (end.reason, end.message, end.stop_at) == (EndReason.HANG, "silent for 30m", life.now)
 
 
+def test_a_hang_ends_the_attempt_as_soon_as_its_evidence_is_on_record():
+    life = hung(running())
+    noticed_at = life.now
+    life.wait(7)
+    life.tell(EvidenceCollected(rule="hang/warning", noticed_at=noticed_at, at=life.now))
+    assert ends_of(life) == ()
+    life.tell(EvidenceCollected(rule="hang", noticed_at=noticed_at, at=life.now))
+    (end,) = ends_of(life)
+    assert (end.reason, end.stop_at) == (EndReason.HANG, life.now)
+
+
+def test_evidence_that_comes_late_puts_no_end_off():
+    life = hung(running())
+    life.tell(EvidenceCollected(rule="hang", noticed_at=life.now, at=life.now + timedelta(hours=1)))
+    assert [end.reason for end in ends_of(life.wait(EVIDENCE_S))] == [EndReason.HANG]
+
+
 def test_a_hang_that_is_only_told_ends_nothing():
     assert ends_of(hung(running(), "none").wait(3600)) == ()
 
 
-def test_an_attempt_that_completes_or_fails_before_the_ten_seconds_are_over_did_not_hang():
+def test_an_attempt_that_completes_or_fails_before_its_time_is_over_did_not_hang():
     done = hung(running()).wait(5).exits(index=0).exits(index=1)
     assert ends_of(done.wait(60))[0].reason is EndReason.COMPLETED
     failed = hung(running()).wait(5).exits(index=0, code=1)
@@ -116,7 +141,7 @@ def test_an_attempt_that_completes_or_fails_before_the_ten_seconds_are_over_did_
 
 
 def test_a_hang_of_an_earlier_attempt_ends_nothing():
-    life = hung(running()).wait(20).look().wait(1).obeys_stop().look()
+    life = hung(running()).wait(EVIDENCE_S).look().wait(1).obeys_stop().look()
     life.tell(RetryDecided(retry=True, reason=""))
     life.look()
     assert life.job.attempt.number == 2

@@ -17,7 +17,7 @@ from shared.logs_wire import ReplicaRef
 from tests.support.jobs import START
 
 REPLICA = ReplicaRef("tj-a", 1, "worker", 0)
-SCAN = Scan(2, 77, b"\x1b[", b"half \xff", (b"one", b"tw\xc3\xb6"), frozenset({"message/1"}), ended=True)
+SCAN = Scan(2, 77, b"\x1b[", b"half \xff", (b"one", b"tw\xc3\xb6"), frozenset({"message/1"}), ended=True, phase="setup")
 FOUND = Found("message/1", EventReplica(role="worker", index=0), "boom")
 CHANGES = Changes({REPLICA: SCAN}, ((("tj-a", 1), FOUND),), {("tj-a", 1): START})
 
@@ -35,18 +35,18 @@ def memory(path: Path) -> Iterator[Memory]:
 
 
 def everything(memory: Memory) -> tuple[object, ...]:
-    return memory.scan(REPLICA), memory.found("tj-a", 1), memory.last_output("tj-a", 1)
+    return memory.scan(REPLICA), memory.found("tj-a", 1), memory.last_output("tj-a", 1), memory.phases("tj-a", 1)
 
 
 def test_a_log_that_was_never_read_is_read_from_its_start(memory: Memory) -> None:
-    assert everything(memory) == (Scan(), (), None)
+    assert everything(memory) == (Scan(), (), None, {})
 
 
 def test_everything_is_there_after_a_restart(memory: Memory, path: Path) -> None:
     memory.commit(CHANGES)
-    assert everything(memory) == (SCAN, (FOUND,), START)
+    assert everything(memory) == (SCAN, (FOUND,), START, {"worker-0": "setup"})
     again = Memory(path)
-    assert everything(again) == (SCAN, (FOUND,), START)
+    assert everything(again) == (SCAN, (FOUND,), START, {"worker-0": "setup"})
     again.close()
 
 
@@ -54,7 +54,7 @@ def test_a_batch_that_cannot_be_kept_changes_nothing(memory: Memory) -> None:
     memory._db.execute("CREATE TRIGGER t BEFORE INSERT ON outputs BEGIN SELECT RAISE(ABORT, 'disk full'); END")
     with pytest.raises(sqlite3.Error, match="disk full"):
         memory.commit(CHANGES)
-    assert everything(memory) == (Scan(), (), None)
+    assert everything(memory) == (Scan(), (), None, {})
 
 
 def test_output_never_goes_back(memory: Memory) -> None:
@@ -68,7 +68,7 @@ def test_only_live_jobs_are_kept(memory: Memory) -> None:
     other = ReplicaRef("tj-b", 1, "worker", 0)
     memory.commit(Changes({other: SCAN}, ((("tj-b", 1), FOUND),), {("tj-b", 1): START}))
     memory.keep_only(["tj-b"])
-    assert everything(memory) == (Scan(), (), None)
+    assert everything(memory) == (Scan(), (), None, {})
     assert (memory.scan(other), memory.found("tj-b", 1)) == (SCAN, (FOUND,))
     memory.forget("tj-b")
     assert (memory.scan(other), memory.found("tj-b", 1)) == (Scan(), ())
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_read_is_begun_anew(path: Path, content: bytes) ->
     path.write_bytes(content)
     memory = Memory(path)
     memory.commit(CHANGES)
-    assert everything(memory) == (SCAN, (FOUND,), START)
+    assert everything(memory) == (SCAN, (FOUND,), START, {"worker-0": "setup"})
     memory.close()
 
 
@@ -97,5 +97,5 @@ def test_a_file_of_another_version_is_begun_anew(path: Path) -> None:
     database.execute("PRAGMA user_version = 99")
     database.close()
     memory = Memory(path)
-    assert everything(memory) == (Scan(), (), None)
+    assert everything(memory) == (Scan(), (), None, {})
     memory.close()

@@ -179,3 +179,10 @@ def test_what_is_kept_between_chunks_is_bounded(text: bytes, cuts: list[int]) ->
     assert len(scan.line) <= LINE_MAX_BYTES
     assert len(scan.unfinished) <= 600
     assert len(scan.context) <= CONTEXT_LINES
+
+
+@given(cuts=st.lists(st.integers(0, 60), max_size=8).map(sorted))
+def test_a_declared_phase_is_known_wherever_the_chunks_are_cut(cuts: list[int]) -> None:
+    text = b"\x1b[1mstart\x1b[0m\r\nINFO TM_PHASE=checkpoint\nsaved\n"
+    assert read(chunks_of(text, cuts), end=False)[0].phase == "checkpoint"
+    assert read(chunks_of(text + b"TM_PHASE=training\n", cuts))[0].phase == "training"
