@@ -164,9 +164,10 @@ def test_a_hang_that_is_not_to_be_retried_is_told_and_stops_nothing(platform: Pl
     command = "until [ -e /mnt/data/release ]; do sleep 0.2; done"
     retry = policy("OnFailure")
     job = submit(platform, "only-told", command, retry, hangDetection={"enabled": True, "silence": "2s"})
+    rule = "hang/never-printed"
     incidents = await_(
         "a hang is told",
-        lambda: [each for each in platform.job(job)["status"]["attempts"][0]["incidents"] if each["rule"] == "hang"],
+        lambda: [each for each in platform.job(job)["status"]["attempts"][0]["incidents"] if each["rule"] == rule],
     )
     assert incidents[0]["action"] == "none"
     assert platform.job(job)["status"]["state"] == "Running"
