@@ -1,10 +1,12 @@
 """One scheduler is active: it holds a lease, and every transition that it makes is fenced with its epoch.
 
 The lease is a key with a time to live in the bucket `leases`, renewed well before it ends. Whoever finds it free, or
-finds its own name in it (the launcher lets one platform a home run, so that is a predecessor who died), takes it and
-begins an epoch. The lease only keeps schedulers from getting into each other's way; what makes a deposed one harmless
-is the fence, which the server refuses once a newer epoch has begun. So while NATS is away the holder simply works on:
-it can write nothing anyway, and finds out where it stands when NATS is back.
+finds its own name in it (one scheduler runs under a name, so that is a predecessor who died), takes it and begins an
+epoch. A holder that dies or halts is thereby followed within the life of the lease and a look of those who stand by.
+
+The lease only keeps schedulers from getting into each other's way; what makes a deposed one harmless is the fence,
+which the server refuses once a newer epoch has begun. So while NATS is away the holder simply works on: it can write
+nothing anyway, and finds out where it stands when NATS is back.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from shared.events import Event, LeaderElected
 from shared.tasks import end
 
 KEY: Final = "scheduler"
-LIFE_S: Final = 10
-RENEWAL_S: Final = 3.0
-STANDBY_S: Final = 1.0
+LIFE_S: Final = 3
+RENEWAL_S: Final = 1.0
+STANDBY_S: Final = 0.25
 _WRONG_SEQUENCE: Final = 10071
 _AWAY: Final = (NatsError, APIError, OSError, TimeoutError, BusUnavailableError)
 
@@ -95,7 +97,7 @@ class Leadership:
         self._revision = 0
         bucket = await self._bus.js.key_value(LEASE_BUCKET)
         entry = await _entry(bucket)
-        if entry is not None and json.loads(entry.value or b"{}").get("holder") != self._identity:
+        if entry is not None and _holder(entry) not in ("", self._identity):
             return False
         return await (self._write(entry.revision or 0) if entry else self._create(bucket))
 
@@ -159,3 +161,8 @@ async def _entry(bucket: KeyValue) -> KeyValue.Entry | None:
         return await bucket.get(KEY)
     except (KeyNotFoundError, KeyDeletedError):
         return None
+
+
+def _holder(entry: KeyValue.Entry) -> str:
+    """Who has the lease; nobody where its time is over: the server then leaves a marker without a value."""
+    return str(json.loads(entry.value)["holder"]) if entry.value else ""
