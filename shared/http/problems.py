@@ -1,13 +1,12 @@
 """Every error as an RFC 9457 problem document.
 
 `shared.errors` decides code and status; what comes from FastAPI and Starlette (a bad query value, an unknown path, a
-wrong method) is first turned into that vocabulary here. Pointers of a violation are relative to the body, such as
-`/spec/roles`; values that stand elsewhere are named by the place: `/query/limit`, `/header/if-match`.
+wrong method) is first turned into that vocabulary here and in `shared.http.violations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,15 +24,13 @@ from shared.errors import (
     Problem,
     TooManyRequestsError,
     TrainmasterError,
-    Violation,
     problem_of,
 )
+from shared.http.violations import violations_of
 
 MEDIA_TYPE: Final = "application/problem+json"
 UNAVAILABLE_RETRY_S: Final = 1
 _CODE_OF_STATUS: Final = {status: code for code, status in STATUS_OF_CODE.items()}
-_CODE_OF_PYDANTIC: Final = {"missing": "required", "extra_forbidden": "unknown-key"}
-_PLACES: Final = ("query", "path", "header", "cookie")
 
 
 def install(app: FastAPI) -> None:
@@ -71,23 +68,6 @@ def document_of(problem: Problem, request_id: str) -> dict[str, Any]:
     }
 
 
-def violations_of(error: RequestValidationError) -> tuple[Violation, ...]:
-    """What FastAPI found wrong with query, path, headers and body."""
-    return tuple(
-        Violation(
-            pointer=_pointer(found["loc"]),
-            code=_CODE_OF_PYDANTIC.get(found["type"], str(found["type"]).replace("_", "-")),
-            message=str(found["msg"]),
-        )
-        for found in error.errors()
-    )
-
-
-def _pointer(loc: Sequence[str | int]) -> str:
-    parts = loc if loc and loc[0] in _PLACES else loc[1:]
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
-
-
 def _headers_of(error: TrainmasterError) -> dict[str, str]:
     match error.code:
         case "unauthenticated":
@@ -108,7 +88,7 @@ async def _on_trainmaster_error(request: Request, error: Exception) -> JSONRespo
 async def _on_validation_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    return response_of(InvalidInputError(violations_of(error)), request.scope)
+    return response_of(InvalidInputError(violations_of(error.errors())), request.scope)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:

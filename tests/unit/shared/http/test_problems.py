@@ -101,7 +101,7 @@ async def test_every_violation_is_listed_with_pointer_and_code(app: FastAPI) -> 
         response = await client.post("/v1/specs", json={"roles": [{"name": 1, "x/y~z": 2}, {}]})
     found = {(error["pointer"], error["code"]) for error in response.json()["errors"]}
     assert found == {
-        ("/roles/0/name", "string-type"),
+        ("/roles/0/name", "wrong-type"),
         ("/roles/0/x~1y~0z", "unknown-key"),
         ("/roles/1/name", "required"),
     }
