@@ -91,9 +91,15 @@ class Replica(_Record):
     role: str
     index: int
     node: str = ""
+    node_name: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit: ev.ReplicaExit | None = None
+
+    @property
+    def where(self) -> str:
+        """The node as people call it, or its id where no name is known."""
+        return self.node_name or self.node
 
     @property
     def state(self) -> ReplicaState:
@@ -246,7 +252,9 @@ def _queued(job: Job, event: Event) -> Job:
 def _placed(job: Job, event: Event) -> Job:
     placement = _expect(event.data, ev.Placed)
     replicas = {
-        replica_key(role.role, index): Replica(role=role.role, index=index, node=role.node(index))
+        replica_key(role.role, index): Replica(
+            role=role.role, index=index, node=role.node(index), node_name=role.node_name(index)
+        )
         for role in placement.roles
         for index in range(len(role.node_of))
     }

@@ -71,7 +71,8 @@ class Diagnoses:
         answers = await asyncio.gather(*(self._agents.probe(machine, nodes) for machine, nodes in nodes_of.items()))
         readings = {node: reading for answer in answers for node, reading in answer.items()}
         devices = _devices(attempt)
-        return conclude(judge(node, readings.get(node), devices.get(node, ()), self._floors) for node in request.nodes)
+        findings = (judge(node, readings.get(node), devices.get(node, ()), self._floors) for node in request.nodes)
+        return conclude(findings, request.names)
 
     def _event(self, job: Job, outcome: DiagnosisFinished, cause: Event) -> Event:
         return Event.of(

@@ -91,17 +91,26 @@ class Resolved(Fact):
 
 
 class RolePlacement(Fact):
-    """Where a role's replicas run: replica `i` on `nodes[node_of[i]]`, with the devices `devices[i]`."""
+    """Where a role's replicas run: replica `i` on `nodes[node_of[i]]`, with the devices `devices[i]`.
+
+    `node_names` are the names of `nodes` at that time; empty in records from before there were any, and in very large
+    ones.
+    """
 
     role: str
     pool: str
     nodes: tuple[str, ...]
     node_of: tuple[int, ...]
+    node_names: tuple[str, ...] = ()
     devices: tuple[tuple[str, ...], ...] = ()
 
     def node(self, index: int) -> str:
         """Node of the replica with this index."""
         return self.nodes[self.node_of[index]]
+
+    def node_name(self, index: int) -> str:
+        """Name of the node of the replica with this index, or its id where no name is known."""
+        return self.node_names[self.node_of[index]] if self.node_names else self.node(index)
 
     def devices_of(self, index: int) -> tuple[str, ...]:
         """GPU device ids of the replica with this index; none for CPU-only roles."""

@@ -37,7 +37,7 @@ class ReplicaExit:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica of an attempt: where it was placed and what became of it."""
+    """One replica of an attempt: where it was placed and what became of it; `node` is its node's name."""
 
     role: str
     index: int
@@ -193,7 +193,7 @@ def _replica(fields: Fields, places: Mapping[str, Fields]) -> Replica:
         index=index,
         state=fields.text("state"),
         pool=place.text("pool"),
-        node=fields.text("node"),
+        node=fields.text("nodeName") or fields.text("node"),
         devices=tuple(str(device) for device in devices[index]) if index < len(devices) else (),
         started_at=fields.time("startedAt"),
         ended_at=fields.time("endedAt"),

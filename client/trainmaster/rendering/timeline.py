@@ -69,7 +69,7 @@ def _placed(data: Fields) -> str:
 
 
 def _nodes(role: Fields) -> str:
-    names = role.texts("nodes")
+    names = role.texts("nodeNames") or role.texts("nodes")
     counts = Counter(int(index) for index in role.texts("nodeOf"))
     return _listed(f"{name} ({counts[index]})" if counts[index] > 1 else name for index, name in enumerate(names))
 
@@ -105,8 +105,14 @@ def _stop_requested(data: Fields) -> str:
 
 
 def _diagnosis_finished(data: Fields) -> str:
-    verdict = "all nodes passed" if data.flag("passed") else f"failed: {_listed(data.texts('badNodes'))}"
-    return "; ".join(filter(None, (verdict, data.text("message"))))
+    if data.flag("passed"):
+        return "; ".join(filter(None, ("all nodes passed", data.text("message"))))
+    return f"failed: {data.text('message') or _listed(data.texts('badNodes'))}"
+
+
+def _diagnosis_requested(data: Fields) -> str:
+    names = data.fields("names").document
+    return f"of {_listed(str(names.get(node, node)) for node in data.texts('nodes'))}"
 
 
 def _incident(data: Fields) -> str:
@@ -145,7 +151,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "stopped": lambda data: data.text("message"),
     "deleted": lambda data: f"by {data.text('by', 'somebody')}; the name is free",
     "replicas.changed": _replicas_changed,
-    "diagnosis.requested": lambda data: f"of {_listed(data.texts('nodes'))}",
+    "diagnosis.requested": _diagnosis_requested,
     "diagnosis.finished": _diagnosis_finished,
     "code.resolved": lambda data: f"commit {data.text('revision')[:12]} of {data.text('uri')}",
     "incident.raised": _incident,

@@ -56,11 +56,11 @@ def judge(node: str, reading: Reading | None, devices: Collection[str], floors: 
     )
 
 
-def conclude(findings: Iterable[NodeFinding]) -> DiagnosisFinished:
-    """The outcome over all nodes, in the order of their ids."""
+def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> DiagnosisFinished:
+    """The outcome over all nodes, in the order of their ids; the message has their names, where there are any."""
     ordered = tuple(sorted(findings, key=lambda finding: finding.node))
     bad = [finding for finding in ordered if finding.problems]
-    named = [f"{finding.node}: {', '.join(finding.problems)}" for finding in bad[:MAX_NAMED]]
+    named = [f"{names.get(finding.node, finding.node)}: {', '.join(finding.problems)}" for finding in bad[:MAX_NAMED]]
     more = [f"and {len(bad) - MAX_NAMED} more nodes"] if len(bad) > MAX_NAMED else []
     return DiagnosisFinished(
         passed=not bad,

@@ -302,7 +302,9 @@ class Controller:
                     self._reported_at[gang] = now
                     sequence = await self._insist(lambda: self._journal.report(job, changes, now))
                 case RequestDiagnosis(nodes):
-                    request = DiagnosisRequested(nodes=nodes, machines=self._world.machines(nodes))
+                    request = DiagnosisRequested(
+                        nodes=nodes, machines=self._world.machines(nodes), names=self._world.node_names(nodes)
+                    )
                     sequence = await self._insist(partial(self._journal.request_diagnosis, job, request, now))
                 case Append(facts):
                     sequence = await self._append(job, facts)
@@ -311,7 +313,8 @@ class Controller:
     async def _record_placement(self, job: Job, start: Start, now: datetime) -> int:
         terms = self._world.terms(job)
         diagnosing = terms is not None and terms.diagnosing
-        placed = placed_event(job.submitted.resolved, start.seats, diagnosing=diagnosing)
+        names = self._world.node_names({seat.node for seat in start.seats})
+        placed = placed_event(job.submitted.resolved, start.seats, names, diagnosing=diagnosing)
         sequence = await self._append(job, (Fact(placed, now, start.gang.attempt),))
         self._metrics.placed.inc()
         return sequence

@@ -123,6 +123,11 @@ class World:
         known = [self._ledger.rooms[node].node for node in nodes if node in self._ledger.rooms]
         return {node.id: node.labels[MACHINE_LABEL] for node in known if MACHINE_LABEL in node.labels}
 
+    def node_names(self, nodes: Iterable[str]) -> dict[str, str]:
+        """What people call these nodes, by their ids."""
+        rooms = self._ledger.rooms
+        return {node: rooms[node].node.name for node in nodes if node in rooms}
+
     def _take(self, job: Job) -> None:
         terms = None if job.ended else self.terms(job)
         if terms is not None:

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from services.scheduler.domain.ledger import Seat
 from services.scheduler.domain.terms import Terms
 from shared.events import Placed, Resolved, RolePlacement
 from shared.jobs import Attempt, Job
 
+NAMED_NODES_MAX: Final = 1000  # with more names the event would be too large
 
-def placed_event(resolved: Resolved, seats: Iterable[Seat], *, diagnosing: bool = False) -> Placed:
-    """The event that puts these seats on record, for a diagnosis or for the start; the roles keep their order."""
+
+def placed_event(
+    resolved: Resolved, seats: Iterable[Seat], names: Mapping[str, str], *, diagnosing: bool = False
+) -> Placed:
+    """The event that puts these seats on record, for a diagnosis or for the start; the roles keep their order.
+
+    `names` are those of the nodes, by their ids.
+    """
     of_role: dict[str, list[Seat]] = {role.name: [] for role in resolved.roles}
     for seat in seats:
         of_role[seat.role].append(seat)
-    roles = tuple(_role_placement(role.name, role.pool, of_role[role.name]) for role in resolved.roles)
+    roles = tuple(_role_placement(role.name, role.pool, of_role[role.name], names) for role in resolved.roles)
     return Placed(cluster=resolved.cluster, roles=roles, diagnosing=diagnosing)
 
 
-def _role_placement(role: str, pool: str, seats: list[Seat]) -> RolePlacement:
+def _role_placement(role: str, pool: str, seats: list[Seat], names: Mapping[str, str]) -> RolePlacement:
     seats = sorted(seats, key=lambda seat: seat.index)
     nodes = tuple(dict.fromkeys(seat.node for seat in seats))
     number = {node: place for place, node in enumerate(nodes)}
     devices = tuple(seat.devices for seat in seats) if any(seat.devices for seat in seats) else ()
     return RolePlacement(
-        role=role, pool=pool, nodes=nodes, node_of=tuple(number[seat.node] for seat in seats), devices=devices
+        role=role,
+        pool=pool,
+        nodes=nodes,
+        node_of=tuple(number[seat.node] for seat in seats),
+        node_names=tuple(names.get(node, node) for node in nodes) if len(names) <= NAMED_NODES_MAX else (),
+        devices=devices,
     )
 
 

@@ -214,7 +214,7 @@ def _unexplained(replicas: Replicas) -> tuple[Ending, ...]:
 
 def describe_exit(replica: Replica, end: ReplicaExit) -> str:
     """A sentence on how a replica ended."""
-    who = f"replica {replica.role}-{replica.index} on node {replica.node}"
+    who = f"replica {replica.role}-{replica.index} on node {replica.where}"
     if end.cause == "never-started":
         return f"{who} could not be started: {end.message or 'the engine gave no reason'}"
     if end.cause == "lost":

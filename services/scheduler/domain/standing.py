@@ -121,4 +121,4 @@ def _count(attempt: Attempt, state: str) -> int:
 
 
 def _nodes(attempt: Attempt) -> str:
-    return ", ".join(sorted({replica.node for replica in attempt.replicas.values()}))
+    return ", ".join(sorted({replica.where for replica in attempt.replicas.values()}))

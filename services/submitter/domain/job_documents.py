@@ -51,6 +51,7 @@ class RolePlace(Answer):
     role: str
     pool: str
     nodes: list[str]
+    node_names: list[str]
     devices: list[list[str]]
 
     @classmethod
@@ -61,6 +62,7 @@ class RolePlace(Answer):
             role=placement.role,
             pool=pools.get(placement.pool, placement.pool),
             nodes=[placement.node(index) for index in indices],
+            node_names=[placement.node_name(index) for index in indices],
             devices=[list(placement.devices_of(index)) for index in indices],
         )
 
@@ -99,6 +101,7 @@ class ReplicaStatus(Answer):
     role: str
     index: int
     node: str
+    node_name: str
     state: ReplicaState
     started_at: Time | None
     ended_at: Time | None
@@ -111,6 +114,7 @@ class ReplicaStatus(Answer):
             role=replica.role,
             index=replica.index,
             node=replica.node,
+            node_name=replica.where,
             state=replica.state,
             started_at=replica.started_at,
             ended_at=replica.ended_at,

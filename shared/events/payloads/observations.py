@@ -36,7 +36,8 @@ class CodeResolved(Payload):
 class DiagnosisRequested(Payload):
     """The placed nodes are to be checked before user code runs.
 
-    `machines` has the machine whose agent answers for a node; a node that is missing is a machine of its own.
+    `machines` has the machine whose agent answers for a node; a node that is missing is a machine of its own. `names`
+    are what people call the nodes.
     """
 
     TYPE = "trainmaster.diagnosis.requested.v1"
@@ -46,6 +47,7 @@ class DiagnosisRequested(Payload):
 
     nodes: tuple[str, ...]
     machines: dict[str, str] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
 
 
 class DiagnosisFinished(Payload):

@@ -33,7 +33,7 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
         ),
         (
             "job.placed",
-            {"roles": [{"role": "worker", "nodes": ["a"], "nodeOf": [0]}], "diagnosing": True},
+            {"roles": [{"role": "worker", "nodes": ["n-1"], "nodeNames": ["a"], "nodeOf": [0]}], "diagnosing": True},
             "worker on a; the nodes are checked first",
         ),
         ("job.started", {}, "every replica runs"),
@@ -62,7 +62,9 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
         ("job.failed", {"reason": "failed", "message": "worker-1 exited 2"}, "worker-1 exited 2"),
         ("job.failed", {"reason": "start-timeout"}, "start-timeout"),
         ("job.deleted", {"by": "ada"}, "by ada; the name is free"),
-        ("diagnosis.finished", {"passed": False, "badNodes": ["a"], "message": "slow"}, "failed: a; slow"),
+        ("diagnosis.requested", {"nodes": ["n-1", "n-2"], "names": {"n-1": "vm-1"}}, "of vm-1, n-2"),
+        ("diagnosis.finished", {"passed": False, "badNodes": ["a"], "message": "vm-1: slow"}, "failed: vm-1: slow"),
+        ("diagnosis.finished", {"passed": False, "badNodes": ["a"]}, "failed: a"),
         (
             "retry.decided",
             {"retry": True, "reason": "r", "line": "boom", "budgetLeft": 1, "notBefore": "2026-01-02T12:00:05.000Z"},

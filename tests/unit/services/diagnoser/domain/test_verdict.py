@@ -56,17 +56,17 @@ def test_a_clock_is_wrong_where_it_is_outside_of_question_and_answer():
 
 
 def test_the_outcome_names_every_bad_node_and_why():
-    outcome = conclude([NodeFinding(node="n-2", problems=("a", "b")), NodeFinding(node="n-1")])
-    assert (outcome.passed, outcome.bad_nodes, outcome.message) == (False, ("n-2",), "n-2: a, b")
+    outcome = conclude([NodeFinding(node="n-2", problems=("a", "b")), NodeFinding(node="n-1")], {"n-2": "vm-2"})
+    assert (outcome.passed, outcome.bad_nodes, outcome.message) == (False, ("n-2",), "vm-2: a, b")
     assert [finding.node for finding in outcome.findings] == ["n-1", "n-2"]
 
 
 def test_nodes_that_are_all_well_pass():
-    outcome = conclude([NodeFinding(node="n-1")])
+    outcome = conclude([NodeFinding(node="n-1")], {})
     assert (outcome.passed, outcome.bad_nodes, outcome.message) == (True, (), "")
 
 
 def test_a_long_list_is_cut():
-    outcome = conclude(NodeFinding(node=f"n-{number:03}", problems=("bad",)) for number in range(30))
+    outcome = conclude([NodeFinding(node=f"n-{number:03}", problems=("bad",)) for number in range(30)], {})
     assert len(outcome.bad_nodes) == 30
     assert outcome.message.endswith("; and 10 more nodes")

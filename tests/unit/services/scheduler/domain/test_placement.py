@@ -42,7 +42,7 @@ def test_seats_read_back_from_the_record_are_those_that_were_written(asked):
         for name, places in asked.items()
         for index, (node, gpus) in enumerate(places)
     )
-    event = placed_event(resolved(*asked), reversed(seats))
+    event = placed_event(resolved(*asked), reversed(seats), {})
     attempt = Attempt(number=1, queued_at=START, placement=ev.Placed.model_validate_json(event.model_dump_json()))
     assert seats_of(attempt, terms(*roles)) == seats
 
@@ -51,9 +51,18 @@ def test_an_attempt_without_a_placement_has_no_seats():
     assert seats_of(Attempt(number=1, queued_at=START), terms()) == ()
 
 
+def test_a_placement_says_what_people_call_its_nodes():
+    seats = (Seat("worker", 0, "n-1", request()), Seat("worker", 1, "n-2", request()))
+    (role_placement,) = placed_event(resolved("worker"), seats, {"n-1": "vm-1"}).roles
+    assert [role_placement.node_name(index) for index in (0, 1)] == ["vm-1", "n-2"]
+    (of_before,) = placed(2, "n-1").roles
+    assert of_before.node_name(1) == "n-1"
+
+
 def test_a_placement_of_ten_thousand_fits_into_an_event():
     seats = [Seat("worker", n, f"n-{n // 8:012}", request(), (f"gpu-{n % 8}",)) for n in range(10_000)]
-    event = placed_event(resolved("worker"), seats)
+    names = {seat.node: f"a-node-with-quite-a-long-name-{seat.node}" for seat in seats}
+    event = placed_event(resolved("worker"), seats, names)
     assert len(event.model_dump_json()) < ev.MAX_EVENT_BYTES
 
 

@@ -75,11 +75,19 @@ def test_incidents_and_decisions_name_replica_and_line() -> None:
 
 def test_devices_and_nodes_stand_by_index() -> None:
     placement = ev.RolePlacement(
-        role="worker", pool="p-a", nodes=("n-1", "n-2"), node_of=(1, 0), devices=(("gpu-1",), ("gpu-0",))
+        role="worker",
+        pool="p-a",
+        nodes=("n-1", "n-2"),
+        node_of=(1, 0),
+        node_names=("vm-1", "vm-2"),
+        devices=(("gpu-1",), ("gpu-0",)),
     )
     job = job_after(ev.Placed(cluster="main", roles=(placement,)))
-    place = JobDocument.of(job).status.attempts[0].placement.roles[0]
+    attempt = JobDocument.of(job).status.attempts[0]
+    place = attempt.placement.roles[0]
     assert (place.nodes, place.devices) == (["n-2", "n-1"], [["gpu-1"], ["gpu-0"]])
+    assert place.node_names == ["vm-2", "vm-1"]
+    assert [(replica.node, replica.node_name) for replica in attempt.replicas] == [("n-2", "vm-2"), ("n-1", "vm-1")]
 
 
 def test_a_list_leaves_out_what_grows_with_replicas() -> None:
