@@ -73,12 +73,12 @@ $(BIN)/python:
 
 $(VENV)/platform.stamp: pyproject.toml client/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing the platform and the command"
-	@$(PIP_INSTALL) --editable . --editable ./client
+	@$(PIP_INSTALL) --editable '.[tensorboard]' --editable ./client
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml client/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing the platform, the command and the tools of its development"
-	@$(PIP_INSTALL) --editable '.[dev]' --editable ./client
+	@$(PIP_INSTALL) --editable '.[dev,tensorboard]' --editable ./client
 	@touch $(VENV)/platform.stamp $@
 
 $(VENV)/examples.stamp: examples/requirements.txt constraints.txt | $(BIN)/python
@@ -89,7 +89,7 @@ $(VENV)/examples.stamp: examples/requirements.txt constraints.txt | $(BIN)/pytho
 pins: PINS_VENV := $(shell mktemp -d)
 pins:
 	$(PYTHON) -m venv $(PINS_VENV)
-	$(PINS_VENV)/bin/pip install --quiet '.[dev]' ./client --requirement examples/requirements.txt \
+	$(PINS_VENV)/bin/pip install --quiet '.[dev,tensorboard]' ./client --requirement examples/requirements.txt \
 	    $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 	{ grep '^#' constraints.txt; $(PINS_VENV)/bin/pip freeze | grep -v ' @ ' | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt

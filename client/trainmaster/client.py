@@ -37,6 +37,7 @@ from trainmaster.documents import (
     Upload,
 )
 from trainmaster.documents.scalars import grown
+from trainmaster.documents.tensorboard import TensorBoard
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.packing import Archive, packed
@@ -316,6 +317,18 @@ class Client:
             sent = tuple(map(Curve.of, Fields.of(_json(event)).each("tags")))
             curves = sent if event.event == "curves" else grown(curves, sent)
             yield curves
+
+    def open_tensorboard(
+        self, jobs: Sequence[str], *, attempts: Sequence[int] = (), directory: str | None = None
+    ) -> TensorBoard:
+        """Start TensorBoard on jobs, or on a directory that is on a mount of one; it stops by itself."""
+        body: Document = {"jobs": list(jobs), "attempts": list(attempts), "dir": directory}
+        answer = self._transport.document("POST", "/v1/tensorboard", json=body)
+        return TensorBoard.of(answer, self.url)
+
+    def stop_tensorboard(self, board: str) -> None:
+        """Stop a TensorBoard by its id."""
+        self._transport.request("DELETE", f"/v1/tensorboard/{_quoted(board)}")
 
     # --- usage -------------------------------------------------------------------------------------------------------
 

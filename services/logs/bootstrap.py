@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Coroutine
 from typing import Any
 
@@ -16,12 +17,17 @@ from services.logs.adapters.jobs import BusJobs
 from services.logs.adapters.store import LogStore
 from services.logs.api.logs import logs_router
 from services.logs.api.scalars import scalars_router
+from services.logs.api.tensorboard import board_pages_router, boards_router
 from services.logs.handlers import LogHandlers
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
 from services.logs.scalar_handlers import ScalarHandlers
 from services.logs.scalars import ScalarReader
 from services.logs.settings import LogsSettings
+from services.logs.tensorboard.handlers import BoardHandlers
+from services.logs.tensorboard.sandbox import find_sandbox
+from services.logs.tensorboard.servers import Boards, Limits
+from services.logs.tensorboard.sessions import Sessions
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -34,6 +40,7 @@ from shared.clock import Clock, SystemClock
 from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
+from shared.jobs import Recorded
 from shared.settings import SettingsError, variable
 from shared.tasks import run_until
 from shared.telemetry import Tracing
@@ -57,12 +64,22 @@ class LogsService:
         jobs = BusJobs(bus)
         handlers = LogHandlers(self._store, jobs, clock)
         scalars = ScalarHandlers(jobs, ScalarReader(self._store.layout), self._store.bells)
-        self._broker = _deletions_broker(bus, handlers)
+        auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
+        limits = Limits(settings.tensorboard_max, settings.tensorboard_idle_s)
+        self._boards = Boards(settings.directory / "tensorboard", find_sandbox, limits, clock)
+        sessions = Sessions(lambda: secrets.token_urlsafe(32))
+        boards = BoardHandlers(self._boards, sessions, jobs, self._store.layout, auth, clock, settings.home)
+        self._broker = _deletions_broker(bus, handlers, boards)
         self.app: FastAPI = create_app(
             service=self.name,
             title="Trainmaster logs",
-            routers=[logs_router(handlers), scalars_router(scalars)],
-            auth=TokenAuthenticator(TokenVerifier(keys, clock), self._revocations),
+            routers=[
+                logs_router(handlers),
+                scalars_router(scalars),
+                boards_router(boards),
+                board_pages_router(boards),
+            ],
+            auth=auth,
             checks=self._checks(),
             registry=registry,
         )
@@ -90,6 +107,7 @@ class LogsService:
             *storing,
             self._store.compactor.run(),
             self._revocations.run(),
+            self._boards.run(),
         ]
 
     def _checks(self) -> dict[str, Check]:
@@ -119,10 +137,15 @@ async def bootstrap(settings: LogsSettings, clock: Clock | None = None) -> LogsS
         raise
 
 
-def _deletions_broker(bus: Bus, handlers: LogHandlers) -> NatsBroker:
+def _deletions_broker(bus: Bus, handlers: LogHandlers, boards: BoardHandlers) -> NatsBroker:
     broker = reactions_broker(bus.options)
     tracing = Tracing("logs")
-    react(broker, LOGS_DELETIONS, handlers.on_deleted, options=bus.options, service="logs", tracing=tracing)
+
+    async def on_deleted(recorded: Recorded) -> None:
+        await boards.on_deleted(recorded)
+        await handlers.on_deleted(recorded)
+
+    react(broker, LOGS_DELETIONS, on_deleted, options=bus.options, service="logs", tracing=tracing)
     return broker
 
 

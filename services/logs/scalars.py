@@ -66,7 +66,7 @@ class ScalarReader:
 
     def _attempts(self, job: str, wanted: Wanted) -> Iterator[frozenset[int]]:
         """Attempts whose curves are given together; the first choice that has any is the one."""
-        stored = {replica.attempt for replica in self._layout.replicas(job)}
+        stored = {replica.attempt for replica in self._layout.replicas_here(job)}
         if wanted.attempts is not None:
             yield frozenset(stored if not wanted.attempts else stored & wanted.attempts)
             return
@@ -74,7 +74,7 @@ class ScalarReader:
             yield frozenset({number})
 
     def _series(self, job: str, attempts: frozenset[int], wanted: Wanted) -> Iterator[tuple[CurveKey, Series]]:
-        for replica in sorted(self._layout.replicas(job), reverse=True):
+        for replica in sorted(self._layout.replicas_here(job), reverse=True):
             if replica.attempt not in attempts:
                 continue
             for path, file in self._layout.event_files(replica):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.logs.adapters.archive import Bucket, S3Archive
 from shared.asset_settings import SourceSettings
@@ -14,7 +14,14 @@ from shared.settings import ServiceSettings, SettingsError, variable
 _BUCKET: Final = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._=/-]*)?)?$"
 
 
-class LogsSettings(ServiceSettings, SourceSettings):
+class TensorBoardSettings(BaseModel):
+    """How many TensorBoards may run, and for how long unseen."""
+
+    tensorboard_max: int = Field(4, ge=1, le=100, description="so many TensorBoards run at once at most")
+    tensorboard_idle_s: float = Field(900, gt=0, description="one that nobody looks at is stopped after so long")
+
+
+class LogsSettings(TensorBoardSettings, ServiceSettings, SourceSettings):
     """What every service needs, and where logs are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

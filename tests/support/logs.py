@@ -124,11 +124,18 @@ async def _ready(kept: KeptLogs) -> bool | None:
 
 
 async def submit(
-    bus: Bus, name: str = "demo", replicas: int = 1, owner: str = ADA.user_id, project: str = "default"
+    bus: Bus,
+    name: str = "demo",
+    replicas: int = 1,
+    owner: str = ADA.user_id,
+    project: str = "default",
+    mounts: tuple[ev.ResolvedMount, ...] = (),
 ) -> str:
     """A job that is placed; gives its id."""
     job = new_job_id()
-    first = _event(submitted(name, replicas), job, owner, project)
+    payload = submitted(name, replicas)
+    payload = payload.model_copy(update={"resolved": payload.resolved.model_copy(update={"mounts": mounts})})
+    first = _event(payload, job, owner, project)
     claim = _event(NameClaimed(name=name), job, owner, project)
     sequence = await bus.append_batch([Claim(claim, owner, name, 0), Transition(first, 0)])
     await bus.append(_event(placed(replicas), job, owner, project), expected=sequence)

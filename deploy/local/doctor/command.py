@@ -29,6 +29,7 @@ def checks(home: Home, port: int) -> dict[str, Check]:
         "nats-server": software.nats_server,
         "shell": software.shell,
         "sandbox": partial(software.sandbox, home),
+        "tensorboard": software.tensorboard,
         "machine": hardware.memory,
         "gpus": hardware.gpus,
         "memory-limits": hardware.memory_limits,

@@ -1,7 +1,8 @@
-"""Programs that the platform needs: Python, nats-server, a shell, bubblewrap."""
+"""Programs that the platform needs: Python, nats-server, a shell, bubblewrap, TensorBoard."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -68,6 +69,14 @@ def sandbox(home: Home) -> Finding:
     interpreter, program = Path(sys.executable), Path(runner.__file__)
     needed = needed_paths(interpreter, program, os.environ.get("PATH", os.defpath))
     return judged_sandbox(probe(hidden=(home.root,), needed=needed, python=interpreter))
+
+
+def tensorboard(*, is_installed: bool | None = None) -> Finding:
+    """Whether TensorBoards of jobs can be started."""
+    installed = importlib.util.find_spec("tensorboard") is not None if is_installed is None else is_installed
+    if installed:
+        return ok("tensorboard", "trainmaster tensorboard JOB starts it")
+    return warn("tensorboard", "it is not installed; curves are drawn by metrics alone", "pip install tensorboard")
 
 
 def judged_sandbox(found: Sandbox | NoSandbox, *, is_installed: bool | None = None) -> Finding:

@@ -88,6 +88,12 @@ class Layout:
             for path in sorted(path for path in root.rglob("*") if path.is_file()):
                 yield path.relative_to(root).as_posix(), path
 
+    def event_roots(self, job: str) -> Iterator[tuple[ReplicaRef, int, Path]]:
+        """The directories of event files of a job: replica, generation, place."""
+        for replica in sorted(self.replicas_here(job)):
+            for root in sorted(self.replica(replica).glob(f"{_TB}*"), key=_generation_number):
+                yield replica, _generation_number(root), root
+
 
 def _generation_name(generation: int) -> str:
     return _TB if generation == 1 else f"{_TB}.{generation}"

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from torch.utils.tensorboard import SummaryWriter
 
 from services.agent.domain.tail import NOTICE
 from shared.bus import Bus
@@ -131,6 +132,52 @@ async def test_a_replaced_event_file_is_kept_beside_the_first(bus: Bus, tmp_path
         await replica.until_shipped()
         assert stored_event_file(tmp_path, job, "a.tfevents") == b"first"
         assert stored_event_file(tmp_path, job, "a.tfevents", "tb.2") == b"second, longer"
+
+
+async def test_a_truncated_event_file_begins_anew_beside_the_first(bus: Bus, tmp_path: Path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    first, second = scalars("loss", [1.0, 2.0]), scalars("loss", [3.0], first_step=5)
+    async with shipping(bus, tmp_path) as (kept, _):
+        job = await submit(bus)
+        replica = start_replica(tmp_path, job, tensorboard=runs)
+        (runs / "a.tfevents").write_bytes(first)
+        await eventually(lambda: _exists(tmp_path / "logs/store" / job / "1/worker/0/tb/a.tfevents"))
+        await asyncio.sleep(0.3)
+        (runs / "a.tfevents").write_bytes(second)
+        replica.end()
+        await replica.until_shipped()
+        assert stored_event_file(tmp_path, job, "a.tfevents") == first
+        assert stored_event_file(tmp_path, job, "a.tfevents", "tb.2") == second
+        (curve,) = (await kept.client().get(f"/v1/scalars/{job}")).json()["tags"]
+        assert curve["values"] == [1.0, 2.0, 3.0]
+
+
+async def test_the_real_writers_files_are_shipped_while_they_are_written(bus: Bus, tmp_path: Path):
+    """Two writers of torch in one directory, and a third below it, each flushing in the middle of its work."""
+    runs = tmp_path / "runs"
+    async with shipping(bus, tmp_path) as (kept, _):
+        job = await submit(bus)
+        replica = start_replica(tmp_path, job, tensorboard=runs)
+        writers = [SummaryWriter(str(runs), filename_suffix=f".{n}") for n in range(2)]
+        writers.append(SummaryWriter(str(runs / "val")))
+        for step in range(20):
+            for number, writer in enumerate(writers):
+                writer.add_scalar(f"loss/{number}", step / 2, step)
+                writer.flush()
+            await asyncio.sleep(0.03)
+        for writer in writers:
+            writer.close()
+        replica.end()
+        await replica.until_shipped()
+        for path in [path for path in runs.rglob("*") if path.is_file()]:
+            assert stored_event_file(tmp_path, job, str(path.relative_to(runs))) == path.read_bytes()
+        found = (await kept.client().get(f"/v1/scalars/{job}")).json()["tags"]
+        assert [(curve["run"], curve["tag"], len(curve["values"])) for curve in found] == [
+            ("", "loss/0", 20),
+            ("", "loss/1", 20),
+            ("val", "loss/2", 20),
+        ]
 
 
 async def test_nothing_outside_the_directory_is_shipped(bus: Bus, tmp_path: Path):

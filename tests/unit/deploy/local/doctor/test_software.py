@@ -71,3 +71,9 @@ def test_a_bubblewrap_that_does_not_work_is_mended_by_the_setting_that_is_in_its
     assert software.user_namespaces_mend(switches) == "sysctl -w kernel.unprivileged_userns_clone=1"
     switch.write_text("1\n")
     assert "user namespaces" in software.user_namespaces_mend(switches)
+
+
+def test_a_missing_tensorboard_is_a_warning_with_the_command_that_installs_it() -> None:
+    found = software.tensorboard(is_installed=False)
+    assert (found.verdict, found.mend) == (Verdict.WARN, "pip install tensorboard")
+    assert software.tensorboard(is_installed=True).verdict is Verdict.OK

@@ -1,0 +1,1 @@
+"""TensorBoard servers of jobs: started on demand, shut in, and reached through the API alone."""
