@@ -17,6 +17,7 @@ from services.watchdog.evidence import Evidence
 from services.watchdog.handlers import RetryDecisions
 from services.watchdog.hangs import HangDetector
 from services.watchdog.incidents import Incidents
+from services.watchdog.log_path import LogPath
 from services.watchdog.scanning import PartitionScanner
 from services.watchdog.settings import WatchdogSettings
 from services.watchdog.watched import WatchedJobs
@@ -59,7 +60,8 @@ class WatchdogService:
         self._hangs = HangDetector(
             self._watched, self._memory, incidents, clock, self._scanners, self._hears, self._bundles
         )
-        evidence = Evidence(self._scanners, self._memory, clock)
+        self._path = LogPath(bus, self._scanners, clock)
+        evidence = Evidence(self._path, self._scanners, self._memory, clock)
         self._decisions = RetryDecisions(bus, clock, registry, evidence)
         self._broker = _attempts_broker(bus, self._decisions)
         self.reacts = asyncio.Event()
@@ -105,6 +107,7 @@ class WatchdogService:
     async def _react(self) -> None:
         await self._jobs.caught_up.wait()
         self._watched.begin()
+        await self._path.note_connection()
         await self._broker.start()
         self.reacts.set()
         scanning = [scanner.run() for scanner in self._scanners]

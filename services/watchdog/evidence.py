@@ -10,6 +10,8 @@ import structlog
 
 from services.watchdog.adapters.memory import Memory
 from services.watchdog.domain.policy import Found
+from services.watchdog.domain.waiting import Patience
+from services.watchdog.log_path import LogPath
 from services.watchdog.scanning import PartitionScanner
 from shared.clock import Clock
 from shared.errors import UnavailableError
@@ -17,14 +19,15 @@ from shared.events import ReplicaRef as EventReplica
 from shared.jobs import Job
 from shared.logs_wire import ReplicaRef, partition_of
 
-END_MARK_WAIT_S: Final = 10.0
 BACKLOG_WAIT_S: Final = 30.0
+LOOK_S: Final = 1.0
 
 
 class Evidence:
     """The lines that were found, complete as far as they can be had."""
 
-    def __init__(self, scanners: Sequence[PartitionScanner], memory: Memory, clock: Clock) -> None:
+    def __init__(self, path: LogPath, scanners: Sequence[PartitionScanner], memory: Memory, clock: Clock) -> None:
+        self._path = path
         self._scanners = scanners
         self._memory = memory
         self._clock = clock
@@ -35,7 +38,7 @@ class Evidence:
         return self._memory.found(job.id, job.attempt.number)
 
     async def await_logs(self, job: Job, replicas: Sequence[EventReplica]) -> None:
-        """Return once these logs are read to their ends, or ten seconds have passed.
+        """Return once these logs are read to their ends, or were waited for long enough.
 
         Raises UnavailableError while what had piled up before this watchdog started is still being read.
         """
@@ -45,8 +48,11 @@ class Evidence:
         scanner = self._scanners[partition_of(job.id)]
         if not await self._within(BACKLOG_WAIT_S, scanner, lambda: scanner.caught_up):
             raise UnavailableError(f"logs of job {job.id} that piled up are still being read")
-        if not await self._within(END_MARK_WAIT_S, scanner, lambda: not self._unread(refs)):
-            unread = sorted(f"{ref.role}-{ref.index}" for ref in self._unread(refs))
+        patience = Patience()
+        while not (patience.is_over or await self._within(LOOK_S, scanner, lambda: not self._unread(refs))):
+            if self._path.is_connected:
+                patience = patience.after(LOOK_S, is_open=await self._path.is_open(scanner))
+        if unread := sorted(f"{ref.role}-{ref.index}" for ref in self._unread(refs)):
             self._log.warning("decided_without_end_marks", job=job.id, replicas=unread[:20])
 
     def _unread(self, refs: set[ReplicaRef]) -> set[ReplicaRef]:

@@ -76,6 +76,8 @@ class PartitionScanner:
         self._log = structlog.get_logger(service="watchdog", consumer=reaction.durable)
         self._waiting: list[asyncio.Future[None]] = []
         self._read_until: datetime | None = None
+        self.newest = 0
+        """Sequence of the newest message that was read."""
         self.caught_up = False
         """Whether all that waited when reading began has been read."""
 
@@ -157,6 +159,7 @@ class PartitionScanner:
         for message in batch.settled:
             await message.ack()
             self._read_until = max(self._read_until or message.metadata.timestamp, message.metadata.timestamp)
+            self.newest = max(self.newest, message.metadata.sequence.stream)
 
     async def _take_message(self, batch: _Batch, message: Msg) -> None:
         try:

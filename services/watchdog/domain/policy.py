@@ -58,10 +58,13 @@ def is_due(job: Job) -> bool:
 
 
 def logs_to_await(job: Job, terms: Terms) -> tuple[ReplicaRef, ...]:
-    """Replicas whose logs must be read to their ends before `decide` may be asked; none where no text can matter."""
+    """Replicas whose logs must be read to their ends before `decide` may be asked; none where no text can matter.
+
+    A text matters also when all retries are used up: it says why the last attempt failed.
+    """
     ended = job.attempt.ended
     undecided = ended is not None and _condition_of(ended.reason) == "failure" and bool(terms.lines)
-    if not undecided or _budget(job, terms) == 0 or _decided_by_code(job.attempt, terms):
+    if not undecided or terms.retry.max_retries == 0 or _decided_by_code(job.attempt, terms):
         return ()
     return tuple(_ref(replica) for replica in _unsuccessful(job.attempt) if replica.started_at is not None)
 

@@ -100,6 +100,8 @@ async def test_a_decision_waits_ten_seconds_for_the_end_of_a_failed_replicas_log
         await _await_backlog(service, clock)
         in_time, too_late = await TestJob(bus).run(retry=ADVANCED), await TestJob(bus).run(retry=ADVANCED)
         for job in (in_time, too_late):
+            await job.write(b"an agent is there\n")
+            await all_read(bus, job)
             await job.fail(1)
         await _step(clock, 9)
         assert (await in_time.now()).attempt.decision is None
@@ -108,6 +110,37 @@ async def test_a_decision_waits_ten_seconds_for_the_end_of_a_failed_replicas_log
         assert (await too_late.now()).attempt.decision is None
         await _step(clock, 2)
         assert "no rule decides" in (await too_late.decision()).reason
+
+
+async def test_the_ten_seconds_begin_when_an_agent_ships_again_after_a_restart(bus: Bus, watchdog: Start) -> None:
+    clock = ManualClock()
+    shipped, never_shipped = await TestJob(bus).run(retry=ADVANCED), await TestJob(bus).run(retry=ADVANCED)
+    await shipped.write(b"before the restart\n")
+    async with watchdog(clock) as service:
+        await _await_backlog(service, clock)
+        for job in (shipped, never_shipped):
+            await job.fail(1)
+        await _step(clock, 40)
+        assert (await shipped.now()).attempt.decision is None
+        await shipped.write(b"after it\n")
+        await all_read(bus, shipped)
+        await _step(clock, 9)
+        await shipped.write(ERROR, end=True)
+        assert (await shipped.decision()).rule == "message/1"
+        await _step(clock, 3)
+        assert "no rule decides" in (await never_shipped.decision()).reason
+
+
+async def test_where_no_agent_comes_back_it_is_decided_after_a_minute(bus: Bus, watchdog: Start) -> None:
+    clock = ManualClock()
+    async with watchdog(clock) as service:
+        await _await_backlog(service, clock)
+        job = await TestJob(bus).run(retry=ADVANCED)
+        await job.fail(1)
+        await _step(clock, 58)
+        assert (await job.now()).attempt.decision is None
+        await _step(clock, 4)
+        assert "no rule decides" in (await job.decision()).reason
 
 
 async def test_a_line_that_was_cut_by_the_death_of_the_watchdog_is_found(bus: Bus, watchdog: Start) -> None:

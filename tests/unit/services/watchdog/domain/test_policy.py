@@ -358,6 +358,18 @@ def test_a_decision_waits_for_the_logs_of_replicas_that_did_not_succeed() -> Non
     assert logs_to_await(job, Terms.of(job)) == (FIRST, ev.ReplicaRef(role="worker", index=2))
 
 
+def test_a_decision_about_the_last_attempt_waits_too_for_it_says_why_it_failed() -> None:
+    one_retry = retry_on("Advanced", most=1)
+    (used,) = failing(one_retry, 1).attempts
+    retried = used.model_copy(update={"decision": ev.RetryDecided(retry=True, reason="x")})
+    last = failing(one_retry, 1)
+    last = last.model_copy(update={"attempts": (retried, last.attempt.model_copy(update={"number": 2}))})
+    assert logs_to_await(last, Terms.of(last)) == (FIRST,)
+    decision = decide(last, Found("preset/gloo-connect", FIRST, "Gloo"))
+    assert decision is not None
+    assert (decision.retry, decision.rule, decision.budget_left) == (False, "preset/gloo-connect", 0)
+
+
 @pytest.mark.parametrize(
     "retry",
     [
