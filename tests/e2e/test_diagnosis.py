@@ -54,7 +54,10 @@ def test_a_bad_node_fails_the_attempt_before_anything_runs_and_is_named(faulty_p
     job = platform.submit(job_document("unlucky", "echo ran", excludeNodes=[sound], **DIAGNOSED))
     status = platform.await_end(job)["status"]
     assert (status["state"], status["reason"]) == ("Failed", "diagnosis")
-    assert f"{bad}: CPU 0" in status["message"]
+    diagnosis = status["attempts"][0]["diagnosis"]
+    assert [(node["node"], node["passed"]) for node in diagnosis["nodes"]] == [(bad, False)]
+    assert any("CPU 0" in problem for problem in diagnosis["nodes"][0]["problems"])
+    assert diagnosis["badNodes"][0] in platform.cli("describe", "unlucky").stdout
     assert "job.started.v1" not in told(platform, job)
     other = platform.submit(job_document("lucky", "echo ran", excludeNodes=[bad], **DIAGNOSED))
     assert platform.await_end(other)["status"]["state"] == "Succeeded"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainmaster.documents.answers import Applied, Page, Upload
 from trainmaster.documents.events import JobEvent
 from trainmaster.documents.explanations import Blocker, Explanation
-from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Incident, Job, Replica, ReplicaExit
+from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Diagnosis, Incident, Job, Replica, ReplicaExit
 from trainmaster.documents.logs import LogChunk, LogPage, LogSource
 from trainmaster.documents.scalars import Curve, ScalarPoint
 
@@ -19,6 +19,7 @@ __all__ = [
     "Blocker",
     "Curve",
     "Decision",
+    "Diagnosis",
     "Explanation",
     "Incident",
     "Job",

@@ -82,6 +82,18 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The look at the nodes before the attempt; `problems` are those of each bad node, by its name."""
+
+    requested_at: datetime | None
+    finished_at: datetime | None
+    passed: bool
+    bad_nodes: tuple[str, ...]
+    problems: Mapping[str, tuple[str, ...]]
+    node_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try to run the job."""
 
@@ -94,6 +106,7 @@ class Attempt:
     end_reason: str
     message: str
     code_revision: str
+    diagnosis: Diagnosis | None
     replicas: tuple[Replica, ...]
     incidents: tuple[Incident, ...]
     decision: Decision | None
@@ -166,7 +179,7 @@ class Job:
 def _attempt(fields: Fields) -> Attempt:
     placement = fields.fields("placement")
     places = {role.text("role"): role for role in placement.each("roles")}
-    decision = fields.fields("decision")
+    decision, diagnosis = fields.fields("decision"), fields.fields("diagnosis")
     return Attempt(
         number=fields.integer("number"),
         cluster=placement.text("cluster"),
@@ -177,6 +190,7 @@ def _attempt(fields: Fields) -> Attempt:
         end_reason=fields.text("endReason"),
         message=fields.text("message"),
         code_revision=fields.fields("code").text("revision"),
+        diagnosis=_diagnosis(diagnosis) if diagnosis.document else None,
         replicas=tuple(_replica(replica, places) for replica in fields.each("replicas")),
         incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
         decision=_decision(decision) if decision.document else None,
@@ -198,6 +212,18 @@ def _replica(fields: Fields, places: Mapping[str, Fields]) -> Replica:
         started_at=fields.time("startedAt"),
         ended_at=fields.time("endedAt"),
         exit=ReplicaExit.of(ended) if ended.document else None,
+    )
+
+
+def _diagnosis(fields: Fields) -> Diagnosis:
+    nodes = tuple(fields.each("nodes"))
+    return Diagnosis(
+        requested_at=fields.time("requestedAt"),
+        finished_at=fields.time("finishedAt"),
+        passed=fields.flag("passed"),
+        bad_nodes=fields.texts("badNodes"),
+        problems={node.text("nodeName"): node.texts("problems") for node in nodes if not node.flag("passed")},
+        node_count=len(nodes),
     )
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import Attempt, Decision, Incident, Job
+from trainmaster.documents import Attempt, Decision, Diagnosis, Incident, Job
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
@@ -19,6 +19,7 @@ from trainmaster.rendering.style import state, table, text, titled
 from trainmaster.usage import Bill, Used
 
 MOST_INCIDENTS: Final = 10
+MOST_BAD_NODES: Final = 10
 
 
 def description(job: Job, now: datetime, bill: Bill | None = None) -> RenderableType:
@@ -122,12 +123,29 @@ def _attempt(attempt: Attempt) -> Group:
     parts = [placement(attempt)]
     if attempt.code_revision:
         parts.append(text(f"code: commit {attempt.code_revision}"))
+    if attempt.diagnosis:
+        parts += [text(line) for line in _diagnosis(attempt.diagnosis)]
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
     parts += [text(line) for line in _incidents(attempt.incidents)]
     if attempt.decision:
         parts += [text(line) for line in _decision(attempt.decision)]
     return Group(*parts)
+
+
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.finished_at is None:
+        yield f"diagnosis: asked for at {date_time(diagnosis.requested_at)}, not finished"
+        return
+    lasted = f"{date_time(diagnosis.finished_at)}, after {took(diagnosis.requested_at, diagnosis.finished_at)}"
+    if diagnosis.passed:
+        yield f"diagnosis: all nodes passed ({diagnosis.node_count}) at {lasted}"
+        return
+    yield f"diagnosis: failed at {lasted}: {', '.join(diagnosis.bad_nodes[:MOST_BAD_NODES])}"
+    for node in diagnosis.bad_nodes[:MOST_BAD_NODES]:
+        yield from (f"  {node}: {problem}" for problem in diagnosis.problems.get(node, ()))
+    if len(diagnosis.bad_nodes) > MOST_BAD_NODES:
+        yield f"  and {len(diagnosis.bad_nodes) - MOST_BAD_NODES} more bad nodes"
 
 
 def _incidents(incidents: tuple[Incident, ...]) -> Iterator[str]:

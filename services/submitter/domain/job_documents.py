@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from shared.events import (
+    DiagnosisFinished,
     IncidentRaised,
     ReplicaExit,
     ReplicaRef,
@@ -137,6 +138,55 @@ class CodeVersion(Answer):
         return cls(kind=code.kind, uri=code.uri, digest=code.digest, revision=commit)
 
 
+class NodeVerdict(Answer):
+    """What a diagnosis says of one node: what is wrong with it, in words, and the figures that were measured."""
+
+    node: str
+    node_name: str
+    passed: bool
+    problems: list[str]
+    figures: dict[str, float]
+
+
+class Diagnosis(Answer):
+    """The look at the nodes before the attempt starts; `passed` is null until it is finished.
+
+    `bad_nodes` are the names of the nodes that failed.
+    """
+
+    requested_at: Time
+    finished_at: Time | None
+    passed: bool | None
+    bad_nodes: list[str]
+    message: str
+    nodes: list[NodeVerdict]
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Self | None:
+        """The diagnosis as the API tells it; None where none was asked for."""
+        told = attempt.diagnosis or DiagnosisFinished(passed=False)
+        if attempt.diagnosis_requested_at is None:
+            return None
+        names = {replica.node: replica.where for replica in attempt.replicas.values()}
+        return cls(
+            requested_at=attempt.diagnosis_requested_at,
+            finished_at=attempt.diagnosed_at,
+            passed=told.passed if attempt.diagnosis else None,
+            bad_nodes=[names.get(node, node) for node in told.bad_nodes],
+            message=told.message,
+            nodes=[
+                NodeVerdict(
+                    node=finding.node,
+                    node_name=names.get(finding.node, finding.node),
+                    passed=finding.node not in told.bad_nodes,
+                    problems=list(finding.problems),
+                    figures=finding.figures,
+                )
+                for finding in told.findings
+            ],
+        )
+
+
 class ReplicaName(Answer):
     """Which replica of the attempt."""
 
@@ -213,13 +263,14 @@ class AttemptStatus(Answer):
     message: str
     placement: Placement | None
     code: CodeVersion | None
+    diagnosis: Diagnosis | None
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
     decision: Decision | None
 
     @classmethod
     def of(cls, attempt: Attempt, resolved: Resolved, *, detailed: bool) -> Self:
-        """The attempt; without placement, replicas and incidents where a list is made."""
+        """The attempt; without placement, diagnosis, replicas and incidents where a list is made."""
         placed, ended = attempt.placement, attempt.ended
         pools = {role.pool: role.pool_name for role in resolved.roles}
         replicas = attempt.replicas.values() if detailed else ()
@@ -239,6 +290,7 @@ class AttemptStatus(Answer):
             message=ended.message if ended else "",
             placement=placement,
             code=CodeVersion.of(resolved.code, attempt) if resolved.code else None,
+            diagnosis=Diagnosis.of(attempt) if detailed else None,
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
             decision=Decision.of(attempt.decision) if attempt.decision else None,

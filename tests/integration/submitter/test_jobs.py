@@ -322,6 +322,7 @@ async def test_the_detail_tells_placement_replicas_and_end(submission: Submissio
         "role": "worker",
         "pool": "p-public",
         "nodes": ["n-1", "n-1"],
+        "nodeNames": ["n-1", "n-1"],
         "devices": [[], []],
     }
     assert [(replica["role"], replica["index"]) for replica in attempt["replicas"]] == [("worker", 0), ("worker", 1)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.job_documents import attempt_document, job_document
 from trainmaster.documents import Explanation, Job
-from trainmaster.rendering.description import description
+from trainmaster.rendering.description import MOST_BAD_NODES, description
 from trainmaster.rendering.explanation import explanation
 from trainmaster.rendering.placement import MOST_ROWS, placement
 
@@ -84,6 +84,38 @@ class TestDescription:
             "  w-1, message/1: boom",
             "  also: w-2 was lost",
         ]
+
+    def test_a_diagnosis_is_told_with_its_bad_nodes(self, shown: Shown) -> None:
+        times = {"requestedAt": "2026-01-02T12:00:00.200Z", "finishedAt": "2026-01-02T12:00:01.200Z"}
+        sound = {"nodeName": "alpha", "passed": True, "problems": []}
+        bad = {"nodeName": "beta", "passed": False, "problems": ["CPU 0 computes wrong"]}
+        failed = {"passed": False, "badNodes": ["beta"], "nodes": [sound, bad], **times}
+        for diagnosis, told in (
+            (failed, ["diagnosis: failed at 2026-01-02 12:00:01Z, after 1.0s: beta", "  beta: CPU 0 computes wrong"]),
+            (
+                {"passed": True, "badNodes": [], "nodes": [sound], **times},
+                ["diagnosis: all nodes passed (1) at 2026-01-02 12:00:01Z, after 1.0s"],
+            ),
+            (
+                {**times, "finishedAt": None, "passed": None, "badNodes": [], "nodes": []},
+                ["diagnosis: asked for at 2026-01-02 12:00:00Z, not finished"],
+            ),
+        ):
+            lines = page(shown, job_document(attempts=[attempt_document() | {"diagnosis": diagnosis}])).splitlines()
+            first = lines.index(told[0])
+            assert lines[first : first + len(told)] == told
+
+    def test_of_many_bad_nodes_a_few_are_named(self, shown: Shown) -> None:
+        diagnosis = {
+            "requestedAt": "2026-01-02T12:00:00Z",
+            "finishedAt": "2026-01-02T12:00:01Z",
+            "passed": False,
+            "badNodes": [f"node-{number}" for number in range(MOST_BAD_NODES + 5)],
+            "nodes": [],
+        }
+        text = page(shown, job_document(attempts=[attempt_document() | {"diagnosis": diagnosis}]))
+        assert "  and 5 more bad nodes" in text.splitlines()
+        assert f"node-{MOST_BAD_NODES}" not in text
 
 
 class TestPlacement:

@@ -73,6 +73,35 @@ def test_incidents_and_decisions_name_replica_and_line() -> None:
     assert (told.decision.line, told.decision.budget_left) == ("boom", 2)
 
 
+def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
+    place = ev.RolePlacement(
+        role="worker", pool="p-a", nodes=("n-1", "n-2"), node_of=(0, 1), node_names=("alpha", "beta")
+    )
+    asked = (
+        ev.Placed(cluster="main", roles=(place,), diagnosing=True),
+        ev.DiagnosisRequested(nodes=("n-1", "n-2")),
+    )
+    waiting = JobDocument.of(job_after(*asked)).status.attempts[0].diagnosis
+    assert waiting is not None
+    assert (waiting.passed, waiting.finished_at, waiting.nodes) == (None, None, [])
+    findings = (
+        ev.NodeFinding(node="n-1", figures={"gemm_ms": 3}),
+        ev.NodeFinding(node="n-2", problems=("CPU 0 computes wrong",)),
+    )
+    finished = ev.DiagnosisFinished(passed=False, bad_nodes=("n-2",), message="beta: CPU 0", findings=findings)
+    job = job_after(*asked, finished)
+    told = JobDocument.of(job).status.attempts[0].diagnosis
+    assert told is not None
+    assert (told.passed, told.bad_nodes, told.message) == (False, ["beta"], "beta: CPU 0")
+    assert told.finished_at is not None
+    assert [each.model_dump(mode="json") for each in told.nodes] == [
+        {"node": "n-1", "nodeName": "alpha", "passed": True, "problems": [], "figures": {"gemm_ms": 3.0}},
+        {"node": "n-2", "nodeName": "beta", "passed": False, "problems": ["CPU 0 computes wrong"], "figures": {}},
+    ]
+    assert JobDocument.of(job, detailed=False).status.attempts[0].diagnosis is None
+    assert JobDocument.of(job_after(placed(1))).status.attempts[0].diagnosis is None
+
+
 def test_devices_and_nodes_stand_by_index() -> None:
     placement = ev.RolePlacement(
         role="worker",
