@@ -40,6 +40,7 @@ from trainmaster.documents.scalars import grown
 from trainmaster.documents.tensorboard import TensorBoard
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
+from trainmaster.node_calls import NodeCalls
 from trainmaster.packing import Archive, packed
 from trainmaster.reruns import rerun_document
 from trainmaster.sandboxes import ExecEnded, ExecOutput, KeptSandbox, exec_pieces
@@ -62,6 +63,7 @@ class Client:
     ) -> None:
         self._patience = patience or sse.Patience()
         self._transport = Transport(url, token, timeout_s=timeout_s, pause=self._patience.pause)
+        self.nodes = NodeCalls(self._transport)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:

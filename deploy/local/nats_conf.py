@@ -92,9 +92,10 @@ def _reacts_to_logs(service: str) -> tuple[str, ...]:
 
 
 def _authored(service: str) -> tuple[str, ...]:
-    """Subjects of the job events that the service is the author of."""
-    kinds = [payload for payload in PAYLOADS if service == payload.AUTHOR and payload.KIND in ("state", "obs")]
-    return tuple(f"tm.job.*.{payload.KIND}.{payload.SUFFIX}" for payload in kinds)
+    """Subjects of the events about jobs and nodes that the service is the author of."""
+    own = [payload for payload in PAYLOADS if service == payload.AUTHOR]
+    jobs = (f"tm.job.*.{payload.KIND}.{payload.SUFFIX}" for payload in own if payload.KIND in ("state", "obs"))
+    return (*jobs, *(f"tm.node.*.*.{payload.SUFFIX}" for payload in own if payload.KIND == "node"))
 
 
 def _catalog(*kinds: str) -> tuple[str, ...]:
@@ -130,7 +131,6 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_EVERYBODY,
             *_authored("scheduler"),
             "tm.epoch.>",
-            "tm.node.>",
             "tm.usage.*",
             *_reads(USAGE),
             *_reaction(SCHEDULER_USAGE),
@@ -166,6 +166,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_EVERYBODY,
             *_authored("diagnoser"),
             *_reaction(DIAGNOSER_REQUESTS),
+            f"$JS.API.STREAM.MSG.GET.{NODES}",
             "tm.dlq.diagnoser.>",
             PROBE_SUBJECTS,
         )

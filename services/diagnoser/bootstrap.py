@@ -7,6 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from services.diagnoser.adapters.agents import Agents
+from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.handlers import Diagnoses
 from services.diagnoser.settings import DiagnoserSettings
 from shared.bus import Bus
@@ -29,7 +30,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         title="Trainmaster diagnoser",
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=Diagnoses(bus, agents, clock, settings.floors, registry).on_requested,
+        handler=Diagnoses(bus, agents, HealthLedger(bus, clock), clock, settings.floors, registry).on_requested,
         registry=registry,
         workers=AT_ONCE,
     )

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter
 from services.diagnoser.domain.verdict import Floors, Reading, conclude, judge
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.events import DiagnosisFinished, DiagnosisRequested, Event
+from shared.events import DiagnosisFinished, DiagnosisRequested, Event, NodeFinding
 from shared.jobs import Attempt, Job, JobState, Recorded
 from shared.telemetry import current_traceparent
 
@@ -31,12 +31,23 @@ class Prober(Protocol):
         ...
 
 
+class Ledger(Protocol):
+    """Remembers the health of nodes across jobs."""
+
+    async def take(self, finding: NodeFinding, job: str, attempt: int, cluster: str) -> None:
+        """Put on record what the finding says of its node, where that is news."""
+        ...
+
+
 class Diagnoses:
     """Handler of `diagnosis.requested`."""
 
-    def __init__(self, bus: Bus, agents: Prober, clock: Clock, floors: Floors, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, bus: Bus, agents: Prober, ledger: Ledger, clock: Clock, floors: Floors, registry: CollectorRegistry
+    ) -> None:
         self._bus = bus
         self._agents = agents
+        self._ledger = ledger
         self._clock = clock
         self._floors = floors
         self._log = structlog.get_logger(service="diagnoser")
@@ -54,9 +65,16 @@ class Diagnoses:
             return
         outcome = await self._diagnose(request.data, job.attempt)
         if await self._waiting(request) is not None:
+            await self._remember(job, outcome)
             await self._bus.observe(self._event(job, outcome, request))
             self._finished.labels(str(outcome.passed).lower()).inc()
             self._log.info("diagnosis_finished", passed=outcome.passed, bad_nodes=list(outcome.bad_nodes))
+
+    async def _remember(self, job: Job, outcome: DiagnosisFinished) -> None:
+        """Tell what this says of the nodes; before the outcome, since an attempt with one is not looked at again."""
+        cluster = job.attempt.placement.cluster if job.attempt.placement else ""
+        takes = (self._ledger.take(finding, job.id, job.attempt.number, cluster) for finding in outcome.findings)
+        await asyncio.gather(*takes)
 
     async def _waiting(self, request: Event) -> Job | None:
         """The job, if the attempt that the request is about waits for its outcome."""

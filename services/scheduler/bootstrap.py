@@ -20,18 +20,21 @@ from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
 from services.scheduler.api.documents import instance_types_router, pools_router
+from services.scheduler.api.nodes import nodes_router
 from services.scheduler.api.sandboxes import sandboxes_router
-from services.scheduler.api.standings import nodes_router, queue_router
+from services.scheduler.api.standings import queue_router
 from services.scheduler.api.usage import usage_router
 from services.scheduler.control.controller import Controller
 from services.scheduler.control.inventory import InventoryKeeper
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.leadership import Leadership
 from services.scheduler.control.meter import Meter
+from services.scheduler.control.node_registry import NodeRegistry
 from services.scheduler.control.starter import GangStarter
 from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
+from services.scheduler.handlers.nodes import NodeHandlers
 from services.scheduler.handlers.offers import OfferHandlers
 from services.scheduler.handlers.sandboxes import SandboxHandlers
 from services.scheduler.handlers.standings import StandingHandlers
@@ -94,15 +97,22 @@ class SchedulerService:
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
         self._controller: Controller | None = None
-        self._inventory = InventoryKeeper(
+        self._nodes = NodeRegistry(
             bus=bus,
-            engine=engine,
             cluster=settings.cluster,
             world=self._world,
+            clock=clock,
+            metrics=self._metrics,
+            cap_percent=settings.quarantine_max_percent,
+            on_change=self._on_cluster_changed,
+        )
+        self._inventory = InventoryKeeper(
+            engine=engine,
+            cluster=settings.cluster,
             catalog=self._catalog,
             store=CatalogStore(bus),
             clock=clock,
-            on_change=self._on_cluster_changed,
+            registry=self._nodes,
         )
         self._jobs.on_event(self._on_event)
         self._catalog.on_change(self._on_catalog_changed)
@@ -132,6 +142,7 @@ class SchedulerService:
             self._jobs.run(),
             self._catalog.run(),
             self._revocations.run(),
+            self._nodes.run(),
             self._inventory.run(),
             self._book.run(),
             self._meter_ends(),
@@ -161,6 +172,7 @@ class SchedulerService:
 
     async def _schedule(self) -> None:
         await self._inventory.refresh()
+        await self._nodes.caught_up.wait()
         await self._jobs.caught_up.wait()
         self._world.take_all(self._jobs.live())
         await self._leadership.run(self._lead)
@@ -192,7 +204,7 @@ class SchedulerService:
         )
         self._metrics.leader.set(1)
         try:
-            await run_together(self._controller.run(), self._meter.run())
+            await run_together(self._controller.run(), self._meter.run(), self._nodes.tell())
         finally:
             self._controller = None
             self._metrics.leader.set(0)
@@ -207,6 +219,7 @@ class SchedulerService:
     def _on_catalog_changed(self) -> None:
         self._world.set_pools(self._catalog.view)
         self._world.set_quotas(self._catalog.view)
+        self._nodes.pools_changed()
         self._on_cluster_changed()
 
     def _on_cluster_changed(self) -> None:
@@ -225,13 +238,14 @@ class SchedulerService:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)
         offers = OfferHandlers(self._catalog, writer, self._jobs, self._clock)
         standings = StandingHandlers(self._world, self._catalog, self._jobs, self._data.progress)
+        nodes = NodeHandlers(self._world, self._nodes, self._catalog, self._jobs, self._bus)
         return create_app(
             service=self.name,
             title="Trainmaster scheduler",
             routers=[
                 pools_router(offers, self._world),
                 instance_types_router(offers),
-                nodes_router(standings),
+                nodes_router(nodes),
                 queue_router(standings),
                 sandboxes_router(SandboxHandlers(self._engine, standings)),
                 usage_router(UsageHandlers(self._book, self._jobs, self._catalog, self._bus, self._clock)),

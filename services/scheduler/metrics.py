@@ -17,3 +17,9 @@ class SchedulerMetrics:
         self.transitions = Counter(
             "trainmaster_scheduler_transitions", "Transitions put on record, by event.", ("event",), registry=registry
         )
+        self.nodes = Gauge("trainmaster_scheduler_nodes", "Nodes, by state.", ("state",), registry=registry)
+        self.withheld = Gauge(
+            "trainmaster_scheduler_withheld_quarantines",
+            "Nodes that would be quarantined if too much of a pool were not missing then.",
+            registry=registry,
+        )

@@ -20,6 +20,9 @@ class SchedulerSettings(AssetSettings):
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
     nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
 
+    quarantine_max_percent: int = Field(
+        10, ge=0, le=100, description="how much of a pool may be quarantined without an admin, and one node of several"
+    )
     instance: str = Field("", description="name of this scheduler among several; each needs a home of its own, too")
 
     @property

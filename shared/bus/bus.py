@@ -77,10 +77,10 @@ class Bus:
         return Follower(self.client, self.js, stream, list(subjects), after).messages()
 
     def follow_batches(
-        self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS
+        self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS, last_only: bool = False
     ) -> AsyncIterator[Batch]:
-        """The same, as many at a time as have come."""
-        return Follower(self.client, self.js, stream, list(subjects), after).batches()
+        """The same, as many at a time as have come; with `last_only` of each subject's past the last one alone."""
+        return Follower(self.client, self.js, stream, list(subjects), after, last_only=last_only).batches()
 
     async def stream_identity(self, stream: str = JOBS) -> tuple[str, int]:
         """When the stream was made and its last sequence: a read model of another stream must be rebuilt."""

@@ -54,12 +54,22 @@ Batch = tuple[Recorded | CaughtUp, ...]
 class Follower:
     """One pass over a stream that never ends."""
 
-    def __init__(self, client: Client, js: JetStreamContext, stream: str, subjects: list[str], after: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        js: JetStreamContext,
+        stream: str,
+        subjects: list[str],
+        after: int,
+        *,
+        last_only: bool = False,
+    ) -> None:
         self._client = client
         self._js = js
         self._stream = stream
         self._subjects = subjects
         self._last = after
+        self._last_only = last_only
         self._delivered = 0
         self._announced = False
         self._log = structlog.get_logger(stream=stream)
@@ -103,10 +113,11 @@ class Follower:
             await self._discard(subscription, consumer)
 
     def _config(self, inbox: str) -> ConsumerConfig:
+        past_is_short = self._last_only and not self._last
         return ConsumerConfig(
             deliver_subject=inbox,
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=self._last + 1,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if past_is_short else DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=None if past_is_short else self._last + 1,
             filter_subjects=self._subjects,
             ack_policy=AckPolicy.NONE,
             max_deliver=1,

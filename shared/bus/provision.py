@@ -2,6 +2,7 @@
 
 What is missing is created. What exists is compared with what this version needs, setting by setting; a difference is a
 `ProvisionError` naming it, since a consumer that quietly keeps an old filter would hand a service the wrong messages.
+Only a stream that is now to keep its messages for ever is made to: nothing is lost by that.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ async def _stream(js: JetStreamContext, wanted: StreamConfig) -> None:
     except NotFoundError:
         await js.add_stream(wanted)
         return
+    if found.max_age and not wanted.max_age:
+        await js.update_stream(wanted)
+        found = wanted
     _compare(f"stream {wanted.name}", found, wanted, _STREAM_SETTINGS)
 
 

@@ -137,7 +137,6 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             subjects=["tm.node.>"],
             storage=StorageType.FILE,
             max_msgs_per_subject=64,
-            max_age=90 * _DAY_S,
             allow_direct=True,
             num_replicas=replicas,
         ),

@@ -33,22 +33,23 @@ class NatsServer:
     store: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    sync_always: bool = True
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
-    def write_config(self, *, sync_always: bool = True) -> Path:
+    def write_config(self) -> Path:
         config = self.store / "nats.conf"
-        sync = ", sync_interval: always" if sync_always else ""
+        sync = ", sync_interval: always" if self.sync_always else ""
         config.write_text(
             f'listen: "127.0.0.1:{self.port}"\nmax_payload: 1MB\njetstream {{ store_dir: "{self.store}/js"{sync} }}\n',
         )
         return config
 
-    def start(self, *, sync_always: bool = True) -> None:
+    def start(self) -> None:
         self.store.mkdir(parents=True, exist_ok=True)
-        config = self.write_config(sync_always=sync_always)
+        config = self.write_config()
         with (self.store / "nats.log").open("ab") as log:
             self.process = subprocess.Popen([nats_server_path(), "-c", str(config)], stdout=log, stderr=log)
         self._await_ready()

@@ -9,19 +9,36 @@ import click
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option
 from trainmaster.client import Client
-from trainmaster.errors import ApiError
+from trainmaster.decoding import Fields
+from trainmaster.documents import JobEvent
+from trainmaster.errors import ApiError, ForbiddenError
+from trainmaster.kinds import kind_of_argument
 from trainmaster.rendering.description import description
+from trainmaster.rendering.node import node_page
 from trainmaster.rendering.sandboxes import held
 from trainmaster.rendering.style import text
 from trainmaster.usage import Bill
 
 
 @click.command("describe")
-@click.argument("job")
+@click.argument("kind_and_name", metavar="[node] NAME", nargs=-1, required=True)
 @click.option("--attempt", type=click.IntRange(1), help="This attempt only.")
 @output_option
-def command(job: str, attempt: int | None, output: str) -> None:
-    """Show one job on a page: state, roles, placement, exits."""
+def command(kind_and_name: tuple[str, ...], attempt: int | None, output: str) -> None:
+    """Show one job on a page: state, roles, placement, exits; or a node.
+
+    `trainmaster describe mnist` shows a job, `trainmaster describe node node-0` a node, what runs there, and to admins
+    what happened to it.
+    """
+    if len(kind_and_name) == 1:
+        _describe_job(kind_and_name[0], attempt, output)
+    elif len(kind_and_name) == 2 and kind_of_argument(kind_and_name[0]).name == "Node" and attempt is None:
+        _describe_node(kind_and_name[1], output)
+    else:
+        raise click.UsageError("give a job, or `node` and the name of one")
+
+
+def _describe_job(job: str, attempt: int | None, output: str) -> None:
     screen = Screen.here()
     with connected() as client:
         found = client.job(job)
@@ -32,6 +49,21 @@ def command(job: str, attempt: int | None, output: str) -> None:
     screen.result(output, found.document, lambda: description(found, datetime.now(UTC), bill))
     if lines := held(found, kept):
         screen.out.print(text("\n".join(lines)))
+
+
+def _describe_node(name: str, output: str) -> None:
+    with connected() as client:
+        document = client.get("nodes", name)
+        history = _history(client, name) if output == TABLE else ()
+    Screen.here().result(output, document, lambda: node_page(Fields.of(document), history))
+
+
+def _history(client: Client, node: str) -> tuple[JobEvent, ...]:
+    """What happened to the node, for those who may know."""
+    try:
+        return client.nodes.history(node)
+    except ForbiddenError:
+        return ()
 
 
 def _bill(client: Client, job: str) -> Bill | None:

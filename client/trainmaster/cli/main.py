@@ -33,7 +33,7 @@ _HERE: Final = "You and this machine"
 
 COMMANDS: Final[dict[str, Entry]] = {
     "apply": Entry(_JOBS, "Submit the jobs in a YAML file, and put everything else in it in place."),
-    "describe": Entry(_JOBS, "Show one job on a page: state, roles, placement, exits."),
+    "describe": Entry(_JOBS, "Show one job on a page: state, roles, placement, exits; or a node."),
     "logs": Entry(_JOBS, "Print or follow what the replicas of a job write."),
     "events": Entry(_JOBS, "Show the history of a job, or follow it."),
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
@@ -44,6 +44,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "stop": Entry(_JOBS, "End a job."),
     "usage": Entry(_ALL, "Show what jobs used and cost, or verify it against their events."),
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
+    "drain": Entry(_ALL, "Place nothing new on a node; what runs there goes on."),
+    "quarantine": Entry(_ALL, "Place nothing on a node that something is wrong with; what runs there goes on."),
+    "restore": Entry(_ALL, "Use a node again, whatever was found or ordered before."),
     "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
     "login": Entry(_HERE, "Log in to a platform and remember the token."),
     "password": Entry(_HERE, "Change your own password."),

@@ -70,6 +70,13 @@ def _used(resource: str) -> Callable[[Fields], object]:
     return read
 
 
+def _node_reason(fields: Fields) -> str:
+    """Why a node is in its state, and whether only the cap keeps it from a quarantine."""
+    status = fields.fields("status")
+    withheld = "quarantine withheld: " if status.flag("quarantineWithheld") else ""
+    return withheld + ": ".join(filter(None, (status.text("by"), status.text("reason"))))
+
+
 _NAME: Final = {"NAME": _at("metadata", "name")}
 _ANY: Final[Columns] = {**_NAME, "CREATED": _at("metadata", "createdAt")}
 _ACCESS: Final = {"OWNER": _at("metadata", "owner"), "PUBLIC": _at("spec", "access", "public")}
@@ -122,6 +129,7 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
         "MEMORY": _at("spec", "memory"),
         "GPUS": _at("spec", "gpus"),
         "FREE": _at("status", "free"),
+        "WHY": _node_reason,
     },
     "QueueEntry": {
         "POSITION": _at("position"),

@@ -1,4 +1,4 @@
-"""`/v1/nodes` and `/v1/queue`: what there is, and why jobs wait for it."""
+"""`/v1/queue`: where jobs stand, and why they wait."""
 
 from __future__ import annotations
 
@@ -6,30 +6,12 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from services.scheduler.domain.views import node_document, standing_document
+from services.scheduler.domain.views import standing_document
 from services.scheduler.handlers.standings import StandingHandlers
 from shared.http.paging import DEFAULT_LIMIT, CursorText, Limit, Page, decode_cursor, page_of
 from shared.http.routing import CurrentUser, api_router
 
 Json = dict[str, Any]
-
-
-def nodes_router(handlers: StandingHandlers) -> APIRouter:
-    """Nodes of the pools that the asker may use."""
-    router = api_router()
-
-    @router.get("/v1/nodes", tags=["nodes"])
-    async def list_nodes(user: CurrentUser) -> Page[Json]:
-        """Nodes with what they have and what of it is free."""
-        return Page(items=[node_document(seen.room, seen.pools) for seen in handlers.nodes(user)])
-
-    @router.get("/v1/nodes/{name}", tags=["nodes"])
-    async def get_node(user: CurrentUser, name: str) -> Json:
-        """One node, by name or id."""
-        seen = handlers.node(user, name)
-        return node_document(seen.room, seen.pools)
-
-    return router
 
 
 def queue_router(handlers: StandingHandlers) -> APIRouter:

@@ -1,50 +1,41 @@
-"""Keeping the nodes of the world as the engine reports them, and telling others: events, catalog, defaults."""
+"""Asking the engine what it has, and telling others: the node registry, the cluster's document, the defaults."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from services.scheduler.control.world import World
+from services.scheduler.control.node_registry import NodeRegistry
 from services.scheduler.domain.defaults import default_documents
 from services.scheduler.domain.nodes import Node
 from services.scheduler.ports import Engine, Inventory, NodeOffer
-from shared.bus import Bus, BusUnavailableError, ConcurrentWriteError
+from shared.bus import BusUnavailableError, ConcurrentWriteError
 from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch, Cluster
 from shared.clock import Clock
-from shared.events import Event, NodeReported
-from shared.ids import digest
 
-REFRESH_S: Final = 60.0
-_DIGEST_CHARS: Final = 16
+REFRESH_S: Final = 10.0
 
 
 class InventoryKeeper:
-    """Asks the engine for its nodes, now and every minute."""
+    """Asks the engine for its nodes, now and every ten seconds."""
 
     def __init__(
         self,
         *,
-        bus: Bus,
         engine: Engine,
         cluster: str,
-        world: World,
         catalog: CatalogWatch,
         store: CatalogStore,
         clock: Clock,
-        on_change: Callable[[], None],
+        registry: NodeRegistry,
     ) -> None:
-        self._bus = bus
         self._engine = engine
         self._cluster = cluster
-        self._world = world
         self._catalog = catalog
         self._store = store
         self._clock = clock
-        self._on_change = on_change
+        self._registry = registry
         self._known: Inventory | None = None
         self._log = structlog.get_logger(service="scheduler", cluster=cluster)
 
@@ -54,7 +45,7 @@ class InventoryKeeper:
             await self._clock.sleep(REFRESH_S)
             try:
                 await self.refresh()
-            except Exception:  # noqa: BLE001  # the next minute brings another try
+            except Exception:  # noqa: BLE001  # the next round brings another try
                 self._log.exception("inventory_failed")
 
     async def refresh(self) -> None:
@@ -63,8 +54,7 @@ class InventoryKeeper:
         if inventory == self._known:
             return
         nodes = [_node(offer, self._cluster) for offer in inventory.nodes]
-        self._world.set_nodes(nodes)
-        self._on_change()
+        self._registry.offer(nodes)
         try:
             await self._tell(inventory, nodes)
         except (BusUnavailableError, ConcurrentWriteError) as error:
@@ -78,8 +68,6 @@ class InventoryKeeper:
         for document in default_documents(self._cluster, nodes):
             if not view.revision(type(document), document.name):
                 await self._make(document)
-        for node in nodes:
-            await self._report(node)
         await self._catalog.refresh()
 
     async def _keep_cluster(self, view: Catalog, inventory: Inventory) -> None:
@@ -93,21 +81,6 @@ class InventoryKeeper:
             self._log.info("default_made", kind=document.SINGULAR, name=document.name)
         except ConcurrentWriteError:
             self._log.debug("default_exists", kind=document.SINGULAR, name=document.name)
-
-    async def _report(self, node: Node) -> None:
-        cluster = Cluster.id_of(node.cluster)
-        fact = NodeReported(
-            cluster=node.cluster,
-            node=node.id,
-            cpu_millis=node.cpu_m,
-            memory_bytes=node.memory_bytes,
-            gpu_model=node.devices[0].model if node.devices else None,
-            devices=tuple(device.id for device in node.devices),
-            labels=dict(node.labels),
-        )
-        part = digest(json.dumps(fact.model_dump(mode="json"), sort_keys=True))[:_DIGEST_CHARS]
-        event = Event.of(fact, job=node.id, attempt=0, time=self._clock.now(), owner="", project="", part=part)
-        await self._bus.observe(event, subject=f"tm.node.{cluster}.{node.id}.{fact.SUFFIX}")
 
 
 def _node(offer: NodeOffer, cluster: str) -> Node:

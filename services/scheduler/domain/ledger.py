@@ -11,7 +11,7 @@ What is free is kept in the column store and changed there row by row; it is bui
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +81,15 @@ class Ledger:
     def held(self) -> Mapping[str, tuple[Seat, ...]]:
         """Seats by gang."""
         return self._held
+
+    @property
+    def busy_nodes(self) -> Collection[str]:
+        """Nodes on which something is held, also such as are not there any more."""
+        return self._on_node.keys()
+
+    def held_on(self, node: str) -> Collection[str]:
+        """Gangs that hold seats on the node."""
+        return self._on_node[node].keys() if node in self._on_node else ()
 
     @property
     def columns(self) -> Columns:

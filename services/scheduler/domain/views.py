@@ -7,14 +7,16 @@ from dataclasses import asdict
 from typing import Any
 
 from services.scheduler.domain.gang import Pool
+from services.scheduler.domain.node_life import NodeLife
 from services.scheduler.domain.nodes import NodeState, Room
 from services.scheduler.domain.standing import Standing
 from shared.catalog.fields import format_cpu
+from shared.clock import rfc3339
 from shared.units import format_bytes
 
 
-def node_document(room: Room, pools: Iterable[str]) -> dict[str, Any]:
-    """A node, what it has, what of it is free, and the pools that it is in."""
+def node_document(life: NodeLife, room: Room, pools: Iterable[str]) -> dict[str, Any]:
+    """A node, what it has, what of it is free, the state that it is in and why, and the pools that it is in."""
     node = room.node
     return {
         "apiVersion": "trainmaster/v1",
@@ -26,7 +28,11 @@ def node_document(room: Room, pools: Iterable[str]) -> dict[str, Any]:
             "gpuModels": sorted({device.model for device in node.devices}),
         },
         "status": {
-            "state": node.state,
+            "state": life.state,
+            "reason": life.reason,
+            "by": life.by,
+            "since": rfc3339(life.since) if life.since else None,
+            "quarantineWithheld": life.withheld,
             "pools": sorted(pools),
             "free": _amounts(room.cpu_m, room.memory_bytes, len(room.devices)),
         },

@@ -1,4 +1,4 @@
-"""Questions about nodes and the queue: what is there, who waits, and where one job stands."""
+"""Questions about the queue: who waits, and where one job stands."""
 
 from __future__ import annotations
 
@@ -8,26 +8,15 @@ from dataclasses import dataclass, replace
 
 from services.scheduler.control.world import World
 from services.scheduler.domain.gang import Gang
-from services.scheduler.domain.nodes import Room
-from services.scheduler.domain.offers import alternatives, usable_pools
+from services.scheduler.domain.offers import alternatives
 from services.scheduler.domain.standing import Standing, standing_of
-from services.scheduler.domain.views import pools_of
 from services.scheduler.handlers.finding import find_job, may_see
 from shared.auth.principal import Principal
 from shared.catalog import Catalog, CatalogWatch, asker_of
-from shared.errors import NotFoundError, UnavailableError
+from shared.errors import UnavailableError
 from shared.ids import gang_id
 from shared.jobs import Job
 from shared.readmodel import JobReadModel
-
-
-@dataclass(frozen=True, slots=True)
-class SeenNode:
-    """A node with what is free on it, and those of its pools that the asker may use."""
-
-    room: Room
-    pools: tuple[str, ...]
-
 
 QueueKey = tuple[int, int]
 
@@ -48,24 +37,6 @@ class StandingHandlers:
     catalog: CatalogWatch
     jobs: JobReadModel
     progress: Callable[[str], str] = lambda _gang: ""
-
-    def nodes(self, principal: Principal) -> list[SeenNode]:
-        """Nodes of the pools that the principal may use, by name; all of them for an admin."""
-        view = self.catalog.view
-        usable = usable_pools(view, asker_of(principal, view))
-        pools = {name: pool for name, pool in self.world.pools.items() if name in usable}
-        seen = (SeenNode(room, tuple(pools_of(room, pools))) for room in self.world.ledger.rooms.values())
-        return sorted(
-            (node for node in seen if node.pools or principal.admin),
-            key=lambda node: (node.room.node.name, node.room.node.id),
-        )
-
-    def node(self, principal: Principal, name: str) -> SeenNode:
-        """One node, by name or id; raises NotFoundError."""
-        found = next((seen for seen in self.nodes(principal) if seen.room.node.is_named(frozenset({name}))), None)
-        if found is None:
-            raise NotFoundError("node", name)
-        return found
 
     def queue(self, principal: Principal, after: QueueKey | None, limit: int) -> list[Waiting]:
         """Waiting jobs that the principal may see, in queue order, behind a place in it; one more than the limit."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.events.payloads.base import Author, Kind, Payload, Unknown
 from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
-from shared.events.payloads.nodes import NodeReported
+from shared.events.payloads.nodes import NodeChanged, NodeJudged, NodeMarked, NodeReported
 from shared.events.payloads.observations import (
     CodeResolved,
     DiagnosisFinished,
@@ -54,6 +54,9 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     NameReleased,
     LeaderElected,
     NodeReported,
+    NodeMarked,
+    NodeJudged,
+    NodeChanged,
     UsageMetered,
     UsageCorrected,
 )
@@ -76,6 +79,9 @@ __all__ = [
     "LeaderElected",
     "NameClaimed",
     "NameReleased",
+    "NodeChanged",
+    "NodeJudged",
+    "NodeMarked",
     "NodeReported",
     "Payload",
     "Placed",

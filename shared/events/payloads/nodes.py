@@ -1,10 +1,16 @@
-"""What is known of nodes: what each offers."""
+"""What is known of nodes: what each offers, what was found wrong with it, what somebody wants it to be, what it is."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
+from shared.events.facts import Sentence
 from shared.events.payloads.base import Payload
+
+NodeWish = Literal["Ready", "Draining", "Quarantined"]
+NodeHealth = Literal["good", "suspect", "bad"]
 
 
 class NodeReported(Payload):
@@ -17,8 +23,56 @@ class NodeReported(Payload):
 
     cluster: str
     node: str
+    name: str | None = None
     cpu_millis: int
     memory_bytes: int
     gpu_model: str | None = None
     devices: tuple[str, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
+
+
+class NodeMarked(Payload):
+    """An admin wants the node to be drained, quarantined, or an ordinary node again; `by` is their name."""
+
+    TYPE = "trainmaster.node.marked.v1"
+    SUFFIX = "marked"
+    KIND = "node"
+    AUTHOR = "scheduler"
+
+    cluster: str
+    node: str
+    wish: NodeWish
+    by: str
+    reason: Sentence
+
+
+class NodeJudged(Payload):
+    """What a diagnosis says of the node's health: `suspect` after one job, `bad` after another one, too."""
+
+    TYPE = "trainmaster.node.judged.v1"
+    SUFFIX = "judged"
+    KIND = "node"
+    AUTHOR = "diagnoser"
+
+    cluster: str
+    node: str
+    health: NodeHealth
+    reason: Sentence = ""
+    job: str = ""
+
+
+class NodeChanged(Payload):
+    """The node's state is another one, or its quarantine is withheld, since too much of a pool would be missing."""
+
+    TYPE = "trainmaster.node.changed.v1"
+    SUFFIX = "changed"
+    KIND = "node"
+    AUTHOR = "scheduler"
+
+    cluster: str
+    node: str
+    before: str
+    state: str
+    by: str = ""
+    reason: Sentence = ""
+    withheld: bool = False

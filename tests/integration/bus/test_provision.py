@@ -14,6 +14,7 @@ from shared.bus.streams import (
     CODE_BUCKET,
     JOBS,
     LOGS,
+    NODES,
     REACTIONS,
     WATCHDOG_ATTEMPTS,
     bucket_configs,
@@ -44,6 +45,13 @@ async def test_a_stream_with_other_settings_is_an_error_that_names_the_setting(b
         await provision(bus.js)
     assert refused.value.setting == "max_bytes"
     assert (await bus.js.stream_info(LOGS)).config.max_bytes == 1 << 20
+
+
+async def test_a_stream_that_let_go_of_what_is_now_kept_for_ever_keeps_it_from_now_on(bus: Bus) -> None:
+    config = (await bus.js.stream_info(NODES)).config
+    await bus.js.update_stream(replace(config, max_age=3600))
+    await provision(bus.js)
+    assert not (await bus.js.stream_info(NODES)).config.max_age
 
 
 async def test_a_stream_with_other_subjects_is_an_error(bus: Bus) -> None:

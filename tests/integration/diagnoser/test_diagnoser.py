@@ -11,6 +11,9 @@ from services.diagnoser.settings import DiagnoserSettings
 from shared import events as ev
 from shared.agent_wire import Measurement, decode_probe_request, encode_probe_answer, probe_subject
 from shared.bus import Bus
+from shared.bus.history import recorded_of
+from shared.bus.streams import NODES
+from shared.catalog import Cluster
 from shared.clock import SystemClock
 from shared.ids import new_job_id
 from shared.jobs import Attempt
@@ -129,3 +132,30 @@ async def test_a_job_that_was_stopped_gets_no_outcome(bus: Bus, nats_server: Nat
         await outcome(bus, other)
     assert asked == [("n-2",)]
     assert (await attempt(bus, job)).diagnosis is None
+
+
+async def judgements(bus: Bus) -> list[tuple[str, str]]:
+    messages = await bus.history.messages(NODES, "tm.node.*.*.judged")
+    judged = [recorded_of(message).event.data for message in messages]
+    return [(one.node, one.health) for one in judged if isinstance(one, ev.NodeJudged)]
+
+
+async def test_a_node_that_fails_two_jobs_is_judged_bad_until_an_admin_restores_it(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    async def look_at(job: str) -> None:
+        await request(bus, job, {"n-1": "m5", "n-2": "m5"})
+        await outcome(bus, job)
+
+    wrong = measurement(unix_ms=now_ms(), checksums={"bad": (0,)})
+    await agent(bus, "m5", lambda _nodes: {"n-1": wrong, "n-2": measurement(unix_ms=now_ms())})
+    async with running(await bootstrap(settings(nats_server))):
+        await look_at(await diagnosing(bus))
+        assert await judgements(bus) == [("n-1", "suspect")]
+        await look_at(await diagnosing(bus))
+        assert await judgements(bus) == [("n-1", "suspect"), ("n-1", "bad")]
+        mark = ev.NodeMarked(cluster="main", node="n-1", wish="Ready", by="root", reason="a new CPU")
+        event = jobs.event(mark, "n-1", attempt=0)
+        await bus.observe(event, subject=f"tm.node.{Cluster.id_of('main')}.n-1.marked")
+        await look_at(await diagnosing(bus))
+        assert (await judgements(bus))[2:] == [("n-1", "suspect")]

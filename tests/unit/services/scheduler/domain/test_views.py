@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.scheduler.domain.explain import Blocker
 from services.scheduler.domain.ledger import Ledger, Seat
+from services.scheduler.domain.node_life import NodeLife
 from services.scheduler.domain.nodes import NodeState
 from services.scheduler.domain.standing import Standing
 from services.scheduler.domain.views import node_document, pool_status, pools_of, standing_document
@@ -19,11 +20,15 @@ def rooms(*nodes):
 
 def test_a_node_is_shown_with_its_capacity_and_what_is_free():
     here = rooms(node("a", cores=8, memory_gib=32, gpus=2, labels={"team": "x"}))["n-a"]
-    document = node_document(here, ["public"])
+    document = node_document(NodeLife(here.node), here, ["public"])
     assert document["metadata"] == {"id": "n-a", "name": "a", "labels": {"team": "x"}}
     assert document["spec"] == {"cluster": "main", "cpu": "8", "memory": "32Gi", "gpus": 2, "gpuModels": ["A100"]}
     assert document["status"] == {
         "state": "Ready",
+        "reason": "",
+        "by": "",
+        "since": None,
+        "quarantineWithheld": False,
         "pools": ["public"],
         "free": {"cpu": "5", "memory": "30Gi", "gpus": 1},
     }

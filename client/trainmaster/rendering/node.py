@@ -1,0 +1,71 @@
+"""`describe node`: a node on a page: state and why, what it has and has free, who is on it, what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from trainmaster.decoding import Fields
+from trainmaster.documents import JobEvent
+from trainmaster.rendering.moments import date_time
+from trainmaster.rendering.style import state, table, text, titled
+
+JOB_HEADERS = ("JOB", "ID", "PROJECT", "REPLICAS")
+AMOUNT_HEADERS = ("", "CPU", "MEMORY", "GPUS")
+EVENT_HEADERS = ("WHEN", "WHAT", "BY", "WHY")
+
+
+def node_page(node: Fields, history: Sequence[JobEvent] = ()) -> RenderableType:
+    """The node; `history` are the events about it, which only admins get."""
+    metadata, spec, status = node.fields("metadata"), node.fields("spec"), node.fields("status")
+    labels = metadata.fields("labels").document
+    parts: list[RenderableType] = [
+        table(("NODE", "ID", "CLUSTER", "POOLS"), [_head(metadata, spec, status)]),
+        _state(status),
+        titled("Amounts", table(AMOUNT_HEADERS, [_amounts("has", spec), _amounts("free", status.fields("free"))])),
+        titled("Labels", text(", ".join(f"{key}={value}" for key, value in labels.items()))),
+        titled("On it", _jobs(status)),
+    ]
+    if history:
+        parts.append(titled("History", table(EVENT_HEADERS, _events(history))))
+    return Group(*parts)
+
+
+def _head(metadata: Fields, spec: Fields, status: Fields) -> tuple[object, ...]:
+    return metadata.text("name"), metadata.text("id"), spec.text("cluster"), ", ".join(status.texts("pools"))
+
+
+def _state(status: Fields) -> Text:
+    line = Text.assemble("state: ", state(status.text("state")))
+    if status.text("reason"):
+        since = f" since {date_time(status.time('since'))}" if status.time("since") else ""
+        line.append(f"{since}, {text(status.text('by')).plain}: {text(status.text('reason')).plain}")
+    if status.flag("quarantineWithheld"):
+        line.append("; it would be quarantined if too much of a pool were not missing then", style="yellow")
+    return line
+
+
+def _amounts(name: str, amounts: Fields) -> tuple[object, ...]:
+    return name, amounts.text("cpu"), amounts.text("memory"), amounts.integer("gpus")
+
+
+def _jobs(status: Fields) -> RenderableType:
+    rows = [
+        (job.text("name"), job.text("job"), job.text("project"), job.integer("replicas")) for job in status.each("jobs")
+    ]
+    others = status.integer("otherReplicas")
+    rest = text(f"{others} replicas of jobs that you may not see") if others else None
+    if not rows:
+        return rest or text("nothing")
+    return Group(table(JOB_HEADERS, rows), *([rest] if rest else []))
+
+
+def _events(history: Sequence[JobEvent]) -> Iterator[tuple[object, ...]]:
+    for event in history:
+        data = event.data
+        what = data.text("state") or data.text("wish") or data.text("health") or data.text("name") or data.text("node")
+        withheld = " (quarantine withheld)" if data.flag("withheld") else ""
+        told = f"{event.name.removeprefix('node.')}: {what}{withheld}"
+        yield date_time(event.time), told, data.text("by"), data.text("reason")

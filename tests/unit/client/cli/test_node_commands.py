@@ -1,0 +1,91 @@
+"""Orders about nodes, and a node on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.fake_platform import FakePlatform, of_json, problem
+from trainmaster.errors import ExitCode
+
+Command = Callable[..., Any]
+NODE = {
+    "apiVersion": "trainmaster/v1",
+    "kind": "Node",
+    "metadata": {"id": "n-0", "name": "node-0", "labels": {"leaf": "7"}},
+    "spec": {"cluster": "main", "cpu": "8", "memory": "32Gi", "gpus": 2, "gpuModels": ["A100"]},
+    "status": {
+        "state": "Draining",
+        "reason": "a new disk",
+        "by": "root",
+        "since": "2026-01-02T14:00:00.000Z",
+        "quarantineWithheld": False,
+        "pools": ["public"],
+        "free": {"cpu": "3", "memory": "30Gi", "gpus": 1},
+        "jobs": [{"job": "tj-abcdefghijkl", "name": "mnist", "project": "vision", "replicas": 2}],
+        "otherReplicas": 3,
+    },
+}
+MARKED = {
+    "type": "trainmaster.node.marked.v1",
+    "time": "2026-01-02T14:00:00.000Z",
+    "sequence": 4,
+    "data": {"cluster": "main", "node": "n-0", "wish": "Draining", "by": "root", "reason": "a new disk"},
+}
+
+
+@pytest.mark.parametrize("verb", ["drain", "quarantine", "restore"])
+def test_an_order_is_sent_with_its_reason(command: Command, api: FakePlatform, verb: str) -> None:
+    api.on("POST", f"/v1/nodes/node-0/{verb}", of_json(NODE))
+    outcome = command(verb, "node-0", "--reason", "a new disk")
+    assert (outcome.code, outcome.out.strip()) == (0, "Draining")
+    assert api.requests[0].json == {"reason": "a new disk"}
+    assert command(verb, "node-0", "--reason", "x", "-o", "json").json == NODE
+
+
+def test_an_order_without_a_reason_is_not_sent(command: Command, api: FakePlatform) -> None:
+    outcome = command("drain", "node-0")
+    assert outcome.code == ExitCode.INVALID
+    assert "--reason" in outcome.err
+    assert api.requests == []
+
+
+def test_a_user_is_told_that_orders_are_for_admins(command: Command, api: FakePlatform) -> None:
+    api.on("POST", "/v1/nodes/node-0/drain", problem(403, "forbidden", "only admins drain"))
+    outcome = command("drain", "node-0", "--reason", "mine")
+    assert outcome.code == ExitCode.AUTH
+    assert "only admins drain" in outcome.err
+
+
+def test_a_node_is_described_with_its_state_its_jobs_and_to_admins_its_history(
+    command: Command, api: FakePlatform
+) -> None:
+    api.on("GET", "/v1/nodes/node-0", of_json(NODE))
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [MARKED], "next": None}))
+    out = command("describe", "node", "node-0").out
+    for told in ("Draining", "root: a new disk", "leaf=7", "mnist", "3 replicas of jobs", "marked: Draining"):
+        assert told in out
+
+
+def test_users_get_the_page_without_the_history(command: Command, api: FakePlatform) -> None:
+    api.on("GET", "/v1/nodes/node-0", of_json(NODE))
+    api.on("GET", "/v1/nodes/node-0/events", problem(403, "forbidden", "only admins"))
+    outcome = command("describe", "node", "node-0")
+    assert outcome.code == 0
+    assert "History" not in outcome.out
+
+
+def test_only_jobs_and_nodes_are_described(command: Command, api: FakePlatform) -> None:
+    assert command("describe", "pool", "public").code == ExitCode.INVALID
+    assert command("describe", "node", "node-0", "--attempt", "1").code == ExitCode.INVALID
+    assert api.requests == []
+
+
+def test_the_list_says_why_a_node_is_not_ready_and_what_the_cap_withholds(command: Command, api: FakePlatform) -> None:
+    withheld = {**NODE, "status": NODE["status"] | {"state": "Ready", "quarantineWithheld": True, "by": "diagnoser"}}
+    api.on("GET", "/v1/nodes", of_json({"items": [NODE, withheld], "next": None}))
+    _, first, second = command("get", "nodes").out.splitlines()
+    assert first.rstrip().endswith("root: a new disk")
+    assert second.rstrip().endswith("quarantine withheld: diagnoser: a new disk")

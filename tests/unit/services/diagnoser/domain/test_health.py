@@ -1,0 +1,40 @@
+"""Suspect after one job, bad after another one, good again after a good look."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.diagnoser.domain.health import judgement
+from shared.events import NodeFinding, NodeJudged
+
+BAD = NodeFinding(node="n-1", problems=("a wrong checksum", "little memory"))
+GOOD = NodeFinding(node="n-1")
+
+
+def last(health: str, job: str = "tj-a") -> NodeJudged:
+    return NodeJudged(cluster="main", node="n-1", health=health, job=job)
+
+
+@pytest.mark.parametrize(
+    ("finding", "before", "job", "health"),
+    [
+        (BAD, None, "tj-a", "suspect"),
+        (BAD, last("good"), "tj-b", "suspect"),
+        (BAD, last("suspect"), "tj-a", None),
+        (BAD, last("suspect"), "tj-b", "bad"),
+        (BAD, last("bad"), "tj-c", None),
+        (GOOD, None, "tj-a", None),
+        (GOOD, last("good"), "tj-b", None),
+        (GOOD, last("suspect"), "tj-b", "good"),
+        (GOOD, last("bad"), "tj-b", None),
+    ],
+)
+def test_what_is_told_of_a_node(finding: NodeFinding, before: NodeJudged | None, job: str, health: str | None):
+    judged = judgement(finding, before, job, "main")
+    assert (judged.health if judged else None) == health
+
+
+def test_the_reason_and_the_job_are_told():
+    judged = judgement(BAD, None, "tj-a", "main")
+    assert judged is not None
+    assert (judged.reason, judged.job) == ("a wrong checksum; little memory", "tj-a")
