@@ -1,10 +1,10 @@
 """How log and TensorBoard bytes travel from the node agents to `logs` and `watchdog`, and what `logs` answers.
 
-A *file* is the log of a replica or one TensorBoard file of it. Its bytes go as chunks on
-`tm.log.<partition>.<job>.<attempt>.<role>.<index>`: raw bytes as body, everything else in headers. The offset is that
-of the first byte within the file; an empty chunk with `Tm-End` says that the file is complete. A file that was
-truncated or replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1 where it is
-left out), so that bytes of different content can never meet at one offset.
+A *file* is the log of a replica, one TensorBoard file of it (`tb`), or the samples of what it uses (`use`). Its bytes
+go as chunks on `tm.log.<partition>.<job>.<attempt>.<role>.<index>`: raw bytes as body, everything else in headers. The
+offset is that of the first byte within the file; an empty chunk with `Tm-End` says that the file is complete. A file
+that was truncated or replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1
+where it is left out), so that bytes of different content can never meet at one offset.
 
 `logs` announces on `tm.kept.<job>.<attempt>.<role>.<index>` how far a file is durable. Chunks may be lost, repeated or
 reordered on the way; the announced offset is what an agent goes by, and `gap` tells it to send again from there.
@@ -29,7 +29,7 @@ CHUNK_MAX_BYTES: Final = 64 * 1024
 LOG_SUBJECTS: Final = "tm.log.>"
 KEPT_SUBJECTS: Final = "tm.kept.>"
 
-Kind = Literal["log", "tb"]
+Kind = Literal["log", "tb", "use"]
 Times = tuple[tuple[int, int], ...]
 
 _LABEL: Final = r"[a-z0-9][a-z0-9-]{0,62}"
@@ -69,7 +69,7 @@ class ReplicaRef:
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileRef:
-    """One file of a replica; `path` is relative to the TensorBoard directory, and empty for the log."""
+    """One file of a replica; `path` is relative to the TensorBoard directory, and empty for all other files."""
 
     replica: ReplicaRef
     kind: Kind = "log"
@@ -197,9 +197,11 @@ def _replica_of(pattern: re.Pattern[str], subject: str) -> ReplicaRef:
 def _file_of(replica: ReplicaRef, kind: str, path: str) -> FileRef:
     if kind == "log" and not path:
         return FileRef(replica)
+    if kind == "use" and not path:
+        return FileRef(replica, "use")
     if kind == "tb" and is_safe_path(path):
         return FileRef(replica, "tb", path)
-    raise ValueError(f"kind {kind!r} with path {path[:80]!r}; it is log without a path, or tb with a relative one")
+    raise ValueError(f"kind {kind!r} with path {path[:80]!r}; log and use have none, tb has a relative one")
 
 
 def is_safe_path(path: str) -> bool:

@@ -36,6 +36,7 @@ from trainmaster.documents import (
     Page,
     Upload,
 )
+from trainmaster.documents.resources import ReplicaResources
 from trainmaster.documents.scalars import grown
 from trainmaster.documents.tensorboard import TensorBoard
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
@@ -319,6 +320,12 @@ class Client:
             sent = tuple(map(Curve.of, Fields.of(_json(event)).each("tags")))
             curves = sent if event.event == "curves" else grown(curves, sent)
             yield curves
+
+    def resources(self, job: str, *, attempt: int | None = None) -> tuple[ReplicaResources, ...]:
+        """What each replica uses and has used, from samples that are some seconds apart."""
+        params: Params = {"attempt": attempt, "history": "true"}
+        answer = Fields.of(self._transport.document("GET", f"/v1/resources/{_quoted(job)}", params=params))
+        return tuple(map(ReplicaResources.of, answer.each("replicas")))
 
     def open_tensorboard(
         self, jobs: Sequence[str], *, attempts: Sequence[int] = (), directory: str | None = None

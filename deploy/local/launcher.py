@@ -46,7 +46,16 @@ from shared.service import Service, run_services
 from shared.settings import read_settings, variable
 from shared.tasks import end
 
-_PASSED_TO_AGENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "TRAINMASTER_PROBE_FAULTS")
+_PASSED_TO_AGENT: Final = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "PYTHONPATH",
+    "TRAINMASTER_PROBE_FAULTS",
+    "TRAINMASTER_SAMPLE_S",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ class Arrivals:
         self._gangs = gangs
         self._now = now
         self._last_reason = ""
-        self.wake: dict[Kind, asyncio.Event] = {"log": asyncio.Event(), "tb": asyncio.Event()}
+        log = asyncio.Event()
+        self.wake: dict[Kind, asyncio.Event] = {"log": log, "use": log, "tb": asyncio.Event()}
 
     def on_kept(self, kept: Kept) -> None:
         """Move the file's offsets; announcements for other machines' replicas are none of our business."""

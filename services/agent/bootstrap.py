@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
 from services.agent.courier import Courier, Times, at_once
+from services.agent.domain.usage import Look
 from services.agent.gangs import Gangs
 from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane
 from services.agent.link import Link
 from services.agent.memory import Memory
 from services.agent.prober import Prober, measure_machine, read_faults
+from services.agent.sampler import Sampler, look_at_processes
 from services.agent.settings import Settings
 from services.agent.stacks import Stacks
 from shared.agent_evidence import stacks_subject
 from shared.agent_wire import probe_subject
+from shared.logs_wire import ReplicaRef
 
 _CANCEL_AGAIN_S: Final = 0.25
 
@@ -40,11 +44,12 @@ class Agent:
         }
         self._link = Link(settings, arrivals, verbs)
         self._log_lane = LogLane(self._gangs, Courier(self._link, times, at_once), arrivals, self._inotify)
+        self._sampler = Sampler(self._gangs, partial(_look_now, times), arrivals.wake["log"].set, settings.sample_s)
         self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Ship until stopping; what is kept by then is remembered."""
-        works = (self._link.connect(), self._log_lane.run(), self._event_file_lane.run())
+        works = (self._link.connect(), self._log_lane.run(), self._event_file_lane.run(), self._sampler.run())
         connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
         connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)
         stopped = asyncio.create_task(stopping.wait())
@@ -58,6 +63,10 @@ class Agent:
         for task in tasks:
             if not task.cancelled():
                 task.result()
+
+
+def _look_now(times: Times, replicas: Mapping[ReplicaRef, Path]) -> Look:
+    return look_at_processes(replicas, at_s=times.monotonic_s(), at_ms=times.unix_ms())
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogLane:
-    """Finds replicas, ships their logs, notices their ends, remembers, and finishes what is kept."""
+    """Finds replicas, ships their logs and samples, notices their ends, remembers, and finishes what is kept."""
 
     def __init__(self, gangs: Gangs, courier: Courier, arrivals: Arrivals, inotify: Inotify) -> None:
         self._gangs = gangs
@@ -58,7 +58,9 @@ class LogLane:
         check_paths = self._scan(now)
         await self._look(check_paths=check_paths)
         self._save(now)
-        await self._courier.send([file for replica in self._replicas() for file in replica.unfinished("log")])
+        await self._courier.send(
+            [file for replica in self._replicas() for file in replica.own_files() if not file.tail.done]
+        )
         self._finish()
 
     def _scan(self, now: float) -> bool:
@@ -76,9 +78,11 @@ class LogLane:
     async def _look(self, *, check_paths: bool) -> None:
         """The end is looked for first: what the log holds after it is all that it will ever hold."""
         ended = [replica for replica in self._replicas() if not replica.log.tail.complete and replica.has_ended()]
-        await self._courier.look([replica.log for replica in self._replicas()], check_paths=check_paths or bool(ended))
+        files = [file for replica in self._replicas() for file in replica.own_files()]
+        await self._courier.look(files, check_paths=check_paths or bool(ended))
         for replica in ended:
-            replica.log.tail.complete = True
+            for file in replica.own_files():
+                file.tail.complete = True
         if ended:
             self._arrivals.wake["tb"].set()
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from services.agent.domain.usage import Burden
 from shared.logs_wire import ReplicaRef
 
 PROC: Final = Path("/proc")
@@ -83,6 +84,16 @@ def facts_of(pid: int) -> ProcessFacts | None:
         read_bytes=read_bytes,
         written_bytes=written_bytes,
     )
+
+
+def burden_of(pid: int) -> Burden | None:
+    """What the process used with the children that it waited for; None where it has ended."""
+    try:
+        fields = _text(f"{pid}/stat").rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = sum(int(field) for field in fields[11:15])
+    return Burden(ticks / _TICKS_A_SECOND, int(fields[21]) * _PAGE_BYTES)
 
 
 def environment_of(pid: int) -> Environment:

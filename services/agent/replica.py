@@ -6,6 +6,8 @@ is complete when `exit.json` is there and the lock is free. Event files are comp
 of the gang on this machine, because any of them may write there. When all is kept `shipped.json` tells the engine that
 the directory is not needed any more.
 
+`usage` is the agent's own (see `sampler`); it is there from the replica's first sample on.
+
 Locks are tried only where `exit.json` exists: before that, a try could be in the way of the runner's own.
 """
 
@@ -25,6 +27,7 @@ from shared.logs_wire import FileRef, Kind
 
 SHIP_FILE = "ship.json"
 SHIPPED_FILE = "shipped.json"
+USAGE_FILE = "usage"
 _EXIT_FILE = "exit.json"
 _LOCK_FILE = "lock"
 
@@ -48,6 +51,8 @@ class Replica:
         self._saved = memory.load(manifest.replica)
         self.files: dict[FileRef, TailedFile] = {}
         self.log = self._add("log", "", Source(directory, manifest.log))
+        if (directory / USAGE_FILE).exists():
+            self.add_usage()
         self.all_found = manifest.tensorboard is None
         """Whether no further event file can turn up."""
 
@@ -67,7 +72,7 @@ class Replica:
         return any(file.tail.unsaved for file in self.files.values())
 
     def unfinished(self, kind: Kind) -> list[TailedFile]:
-        """The log, or the event files, as far as they are not all kept."""
+        """The files of a kind, as far as they are not all kept."""
         return [file for ref, file in self.files.items() if ref.kind == kind and not file.tail.done]
 
     def numbered(self, number: int) -> TailedFile | None:
@@ -94,6 +99,15 @@ class Replica:
             if directory and FileRef(self.manifest.replica, "tb", path) not in self.files:
                 self._add("tb", path, Source(Path(directory.root), str(directory.below / path)))
 
+    def add_usage(self) -> None:
+        """Ship the samples of what the replica uses, too."""
+        if FileRef(self.manifest.replica, "use") not in self.files:
+            self._add("use", "", Source(self.directory, USAGE_FILE))
+
+    def own_files(self) -> list[TailedFile]:
+        """The log, and the samples where there are any: what lies in the replica's directory."""
+        return [file for ref, file in self.files.items() if ref.kind != "tb"]
+
     def save(self) -> None:
         """Remember how far everything is kept, where that has changed."""
         if not any(file.tail.dirty for file in self.files.values()):
@@ -105,7 +119,7 @@ class Replica:
     def finish(self) -> None:
         """Tell the engine that everything is kept, and forget the replica."""
         if self.directory.exists():
-            size_bytes = sum(file.tail.size for file in self.files.values())
+            size_bytes = sum(file.tail.size for ref, file in self.files.items() if ref.kind != "use")
             write_atomically(self.directory / SHIPPED_FILE, json.dumps({"bytes": size_bytes}))
         self.close()
         self._memory.forget(self.manifest.replica)

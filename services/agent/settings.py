@@ -6,6 +6,7 @@
 | `TRAINMASTER_NATS_URL` | address of NATS |
 | `TRAINMASTER_NATS_USER`, `TRAINMASTER_NATS_PASSWORD` | the agent's NATS user; its inbox is `_INBOX_<user>` |
 | `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
+| `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
 | `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
 """
 
@@ -14,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+_SAMPLE_MIN_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Settings:
     nats_password: str = field(default="", repr=False)
     machine: str = "local"
     probe_faults: str = ""
+    sample_s: float = 5.0
 
     @property
     def gangs(self) -> Path:
@@ -48,4 +53,13 @@ class Settings:
             "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
-        return cls(home=Path(home), **{name: value for name, value in given.items() if value is not None})
+        named = {name: value for name, value in given.items() if value is not None}
+        return cls(home=Path(home), sample_s=_sample_s(environment), **named)
+
+
+def _sample_s(environment: Mapping[str, str]) -> float:
+    given = environment.get("TRAINMASTER_SAMPLE_S") or "5"
+    try:
+        return max(_SAMPLE_MIN_S, float(given))
+    except ValueError:
+        raise SystemExit(f"TRAINMASTER_SAMPLE_S: {given!r} is no number of seconds, such as 5") from None

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from services.logs.adapters.jobs import BusJobs
 from services.logs.adapters.store import LogStore
 from services.logs.api.logs import logs_router
+from services.logs.api.resources import ResourceHandlers, resources_router
 from services.logs.api.scalars import scalars_router
 from services.logs.api.tensorboard import board_pages_router, boards_router
 from services.logs.handlers import LogHandlers
@@ -28,6 +29,7 @@ from services.logs.tensorboard.handlers import BoardHandlers
 from services.logs.tensorboard.sandbox import find_sandbox
 from services.logs.tensorboard.servers import Boards, Limits
 from services.logs.tensorboard.sessions import Sessions
+from services.logs.usage import UsageReader
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -76,6 +78,7 @@ class LogsService:
             routers=[
                 logs_router(handlers),
                 scalars_router(scalars),
+                resources_router(ResourceHandlers(jobs, UsageReader(self._store.layout))),
                 boards_router(boards),
                 board_pages_router(boards),
             ],

@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
     "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard, several attempts over each other."),
     "tensorboard": Entry(_JOBS, "Start TensorBoard on what jobs wrote, and print its address."),
+    "top": Entry(_JOBS, "Show what each replica of a job uses: CPU, memory, GPUs."),
     "exec": Entry(_JOBS, "Run a command in the sandbox of a running replica."),
     "rerun": Entry(_JOBS, "Submit a job once more, with changes."),
     "stop": Entry(_JOBS, "End a job."),

@@ -5,6 +5,7 @@
 | `wal/<partition>/` | write-ahead log of a partition |
 | `store/<job>/<attempt>/<role>/<index>/` | segments of a replica's log |
 | `store/<job>/<attempt>/<role>/<index>/tb/` | its event files, byte for byte; `tb.2` has second generations |
+| `store/<job>/<attempt>/<role>/<index>/usage/samples` | what the replica used, see `shared.usage_wire` |
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from services.logs.ports import Archive
 from shared.logs_wire import FileRef, ReplicaRef
 
 _TB: Final = "tb"
+_FOLDERS: Final = {"tb": _TB, "use": "usage"}
+_SAMPLES: Final = "samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ class Layout:
         return sorted(entry.name for entry in os.scandir(root)) if root.is_dir() else []
 
     def event_file(self, file: FileRef, generation: int) -> Path:
-        """One generation of an event file."""
-        return self.replica(file.replica) / _generation_name(generation) / file.path
+        """One generation of an event file, or of a replica's samples."""
+        folder = _generation_name(_FOLDERS[file.kind], generation)
+        return self.replica(file.replica) / folder / (file.path or _SAMPLES)
 
     def last_generation(self, file: FileRef) -> int:
-        """Highest generation of an event file that is stored; 1 where none is."""
-        numbers = (_generation_number(path) for path in self.replica(file.replica).glob(f"{_TB}*"))
+        """Highest generation of an event file, or of samples, that is stored; 1 where none is."""
+        folders = self.replica(file.replica).glob(f"{_FOLDERS[file.kind]}*")
+        numbers = (_generation_number(path) for path in folders)
         present = [number for number in numbers if self.event_file(file, number).is_file()]
         return max(present, default=1)
 
@@ -88,6 +93,11 @@ class Layout:
             for path in sorted(path for path in root.rglob("*") if path.is_file()):
                 yield path.relative_to(root).as_posix(), path
 
+    def samples(self, replica: ReplicaRef) -> list[Path]:
+        """The files of a replica's samples, generations in order."""
+        folders = sorted(self.replica(replica).glob(f"{_FOLDERS['use']}*"), key=_generation_number)
+        return [folder / _SAMPLES for folder in folders]
+
     def event_roots(self, job: str) -> Iterator[tuple[ReplicaRef, int, Path]]:
         """The directories of event files of a job: replica, generation, place."""
         for replica in sorted(self.replicas_here(job)):
@@ -95,8 +105,8 @@ class Layout:
                 yield replica, _generation_number(root), root
 
 
-def _generation_name(generation: int) -> str:
-    return _TB if generation == 1 else f"{_TB}.{generation}"
+def _generation_name(folder: str, generation: int) -> str:
+    return folder if generation == 1 else f"{folder}.{generation}"
 
 
 def _generation_number(path: Path) -> int:

@@ -77,6 +77,6 @@ def _admit_after_end(position: Position, chunk: Chunk) -> Admission:
 
 
 def _begin(position: Position, chunk: Chunk) -> Position:
-    if chunk.file.kind == "tb":
+    if chunk.file.kind != "log":
         return Position(generation=chunk.generation)
     return Position(generation=chunk.generation, base=position.size, size=position.size)
