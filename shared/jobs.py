@@ -123,6 +123,7 @@ class Attempt(_Record):
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
     incidents: tuple[ev.IncidentRaised, ...] = ()
+    progress: ev.ProgressReported | None = None
     evidence: tuple[ev.EvidenceCollected, ...] = ()
     diagnosis_requested_at: datetime | None = None
     diagnosis: ev.DiagnosisFinished | None = None
@@ -327,7 +328,7 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
     match event.data:
         case ev.ReplicasChanged(changes=changes):
             return {"replicas": _after(attempt.replicas, changes)}
-        case ev.IncidentRaised() | ev.EvidenceCollected() as noticed:
+        case ev.IncidentRaised() | ev.EvidenceCollected() | ev.ProgressReported() as noticed:
             return _noticed(attempt, noticed)
         case ev.CodeResolved() as code if attempt.code is None:
             return {"code": code}
@@ -339,7 +340,12 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
             return {}
 
 
-def _noticed(attempt: Attempt, noticed: ev.IncidentRaised | ev.EvidenceCollected) -> dict[str, object]:
+def _noticed(
+    attempt: Attempt, noticed: ev.IncidentRaised | ev.EvidenceCollected | ev.ProgressReported
+) -> dict[str, object]:
+    if isinstance(noticed, ev.ProgressReported):
+        is_newer = attempt.progress is None or attempt.progress.at < noticed.at
+        return {"progress": noticed} if is_newer else {}
     if isinstance(noticed, ev.IncidentRaised):
         return {"incidents": (*attempt.incidents, noticed)} if noticed not in attempt.incidents else {}
     is_new = evidence_of(attempt, noticed.rule, noticed.noticed_at) is None

@@ -174,6 +174,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
     "logs": Rights(
         (
             *_EVERYBODY,
+            *_authored("logs"),
             *_catalog(),
             *_reacts_to_logs("logs"),
             "$JS.API.STREAM.INFO.LOGS",

@@ -22,6 +22,7 @@ from services.logs.api.tensorboard import board_pages_router, boards_router
 from services.logs.handlers import LogHandlers
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
+from services.logs.progress import ProgressWatch
 from services.logs.scalar_handlers import ScalarHandlers
 from services.logs.scalars import ScalarReader
 from services.logs.settings import LogsSettings
@@ -65,7 +66,9 @@ class LogsService:
         )
         jobs = BusJobs(bus)
         handlers = LogHandlers(self._store, jobs, clock)
-        scalars = ScalarHandlers(jobs, ScalarReader(self._store.layout), self._store.bells)
+        reader = ScalarReader(self._store.layout)
+        scalars = ScalarHandlers(jobs, reader, self._store.bells)
+        self._progress = ProgressWatch(self._store, reader, bus, clock)
         auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
         limits = Limits(settings.tensorboard_max, settings.tensorboard_idle_s)
         self._boards = Boards(settings.directory / "tensorboard", find_sandbox, limits, clock)
@@ -111,6 +114,7 @@ class LogsService:
             self._store.compactor.run(),
             self._revocations.run(),
             self._boards.run(),
+            self._progress.run(),
         ]
 
     def _checks(self) -> dict[str, Check]:

@@ -10,6 +10,7 @@ from trainmaster.documents.events import JobEvent
 from trainmaster.documents.explanations import Blocker, Explanation
 from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Diagnosis, Incident, Job, Replica, ReplicaExit
 from trainmaster.documents.logs import LogChunk, LogPage, LogSource
+from trainmaster.documents.progress import Progress
 from trainmaster.documents.scalars import Curve, ScalarPoint
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LogPage",
     "LogSource",
     "Page",
+    "Progress",
     "Replica",
     "ReplicaExit",
     "ScalarPoint",

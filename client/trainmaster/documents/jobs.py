@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from trainmaster.decoding import Document, Fields
+from trainmaster.documents.progress import Progress
 from trainmaster.errors import InputError
 
 ENDED_STATES: Final = frozenset({"Succeeded", "Failed", "Stopped"})
@@ -110,6 +111,7 @@ class Attempt:
     replicas: tuple[Replica, ...]
     incidents: tuple[Incident, ...]
     decision: Decision | None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ def _attempt(fields: Fields) -> Attempt:
         replicas=tuple(_replica(replica, places) for replica in fields.each("replicas")),
         incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
         decision=_decision(decision) if decision.document else None,
+        progress=Progress.of(progress) if (progress := fields.fields("progress")).document else None,
     )
 
 

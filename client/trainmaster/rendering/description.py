@@ -15,6 +15,7 @@ from trainmaster.documents import Attempt, Decision, Diagnosis, Incident, Job
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
+from trainmaster.rendering.progress import told
 from trainmaster.rendering.style import state, table, text, titled
 from trainmaster.usage import Bill, Used
 
@@ -125,6 +126,8 @@ def _attempt(attempt: Attempt) -> Group:
         parts.append(text(f"code: commit {attempt.code_revision}"))
     if attempt.diagnosis:
         parts += [text(line) for line in _diagnosis(attempt.diagnosis)]
+    if attempt.progress:
+        parts.append(text(f"progress at {date_time(attempt.progress.at)}: {told(attempt.progress)}"))
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
     parts += [text(line) for line in _incidents(attempt.incidents)]

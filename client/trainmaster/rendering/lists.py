@@ -15,6 +15,7 @@ from trainmaster.decoding import Document, Fields
 from trainmaster.documents import Job
 from trainmaster.kinds import Kind
 from trainmaster.rendering.moments import date_time, took
+from trainmaster.rendering.progress import in_short
 from trainmaster.rendering.style import state, table
 
 Columns = Mapping[str, Callable[[Fields], object]]
@@ -28,14 +29,16 @@ def listing(kind: Kind, documents: Iterable[Document], now: datetime) -> Table:
     return table(columns, ([read(Fields.of(document)) for read in columns.values()] for document in documents))
 
 
-JOB_HEADERS: Final = ("NAME", "ID", "STATE", "ATTEMPT", "REPLICAS", "PROJECT", "OWNER", "SUBMITTED", "TOOK")
+JOB_HEADERS: Final = ("NAME", "ID", "STATE", "PROGRESS", "ATTEMPT", "REPLICAS", "PROJECT", "OWNER", "SUBMITTED", "TOOK")
 
 
 def _job_row(job: Job, now: datetime) -> tuple[object, ...]:
     attempt = job.attempts[-1].number if job.attempts else ""
     ran = took(job.submitted_at, job.ended_at or now)
     submitted = date_time(job.submitted_at)
-    return job.name, job.id, state(job.state), attempt, job.replica_count, job.project, job.owner, submitted, ran
+    progress = in_short(job.attempts[-1].progress) if job.attempts else ""
+    first = job.name, job.id, state(job.state), progress, attempt, job.replica_count
+    return *first, job.project, job.owner, submitted, ran
 
 
 def _at(*path: str) -> Callable[[Fields], object]:

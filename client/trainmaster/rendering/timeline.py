@@ -14,9 +14,10 @@ from typing import Final
 from rich.table import Table
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import JobEvent, ReplicaExit
+from trainmaster.documents import JobEvent, Progress, ReplicaExit
 from trainmaster.rendering.amounts import exit_text
 from trainmaster.rendering.moments import clock_time, took
+from trainmaster.rendering.progress import told
 from trainmaster.rendering.style import STATE_STYLES, printable, table, text
 
 MOST_LISTED: Final = 6
@@ -155,4 +156,5 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "diagnosis.finished": _diagnosis_finished,
     "code.resolved": lambda data: f"commit {data.text('revision')[:12]} of {data.text('uri')}",
     "incident.raised": _incident,
+    "progress.reported": lambda data: told(Progress.of(data)),
 }

@@ -10,6 +10,7 @@ class Bells:
 
     def __init__(self) -> None:
         self._bells: dict[str, asyncio.Event] = {}
+        self._rung: set[str] = set()
 
     def bell(self, job: str) -> asyncio.Event:
         """The event that is set when the job's logs change next."""
@@ -17,6 +18,12 @@ class Bells:
 
     def ring(self, job: str) -> None:
         """Something of the job was stored."""
+        self._rung.add(job)
         bell = self._bells.pop(job, None)
         if bell is not None:
             bell.set()
+
+    def take_rung(self) -> set[str]:
+        """The jobs of which something was stored since the last call."""
+        rung, self._rung = self._rung, set()
+        return rung

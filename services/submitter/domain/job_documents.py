@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from shared.events import (
     DiagnosisFinished,
     IncidentRaised,
+    ProgressReported,
     ReplicaExit,
     ReplicaRef,
     Resolved,
@@ -222,6 +223,26 @@ class Incident(Answer):
         )
 
 
+class Progress(Answer):
+    """How far an attempt was when it was last told; what is not known is null."""
+
+    at: Time
+    step: int | None
+    total_steps: int | None
+    within_epoch: bool
+    epoch: float | None
+    total_epochs: int | None
+    loss: float | None
+    steps_per_second: float | None
+    fraction: float | None
+    estimated_end: Time | None
+
+    @classmethod
+    def of(cls, progress: ProgressReported | None) -> Self | None:
+        """The progress as the API tells it."""
+        return cls.model_validate(progress.model_dump()) if progress is not None else None
+
+
 class Decision(Answer):
     """What was decided after an attempt: the rule that holds, the replica and line it saw, what the others said."""
 
@@ -266,6 +287,7 @@ class AttemptStatus(Answer):
     diagnosis: Diagnosis | None
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
+    progress: Progress | None
     decision: Decision | None
 
     @classmethod
@@ -293,6 +315,7 @@ class AttemptStatus(Answer):
             diagnosis=Diagnosis.of(attempt) if detailed else None,
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
+            progress=Progress.of(attempt.progress),
             decision=Decision.of(attempt.decision) if attempt.decision else None,
         )
 

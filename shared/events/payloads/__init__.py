@@ -13,6 +13,7 @@ from shared.events.payloads.observations import (
     DiagnosisRequested,
     EvidenceCollected,
     IncidentRaised,
+    ProgressReported,
     ReplicasChanged,
 )
 from shared.events.payloads.transitions import (
@@ -50,6 +51,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     DiagnosisFinished,
     IncidentRaised,
     EvidenceCollected,
+    ProgressReported,
     NameClaimed,
     NameReleased,
     LeaderElected,
@@ -85,6 +87,7 @@ __all__ = [
     "NodeReported",
     "Payload",
     "Placed",
+    "ProgressReported",
     "Queued",
     "ReplicasChanged",
     "RetryDecided",

@@ -64,6 +64,30 @@ class DiagnosisFinished(Payload):
     findings: tuple[NodeFinding, ...] = ()
 
 
+class ProgressReported(Payload):
+    """How far the attempt was at a moment, as its log and scalars tell; at most one a minute, and rarer as it runs on.
+
+    `step` counts within the epoch where `within_epoch` says so. `fraction` and `estimated_end` are there where the
+    whole length is known.
+    """
+
+    TYPE = "trainmaster.progress.reported.v1"
+    SUFFIX = "progress.reported"
+    KIND = "obs"
+    AUTHOR = "logs"
+
+    at: Time
+    step: int | None = None
+    total_steps: int | None = None
+    within_epoch: bool = False
+    epoch: float | None = None
+    total_epochs: int | None = None
+    loss: float | None = None
+    steps_per_second: float | None = None
+    fraction: float | None = None
+    estimated_end: Time | None = None
+
+
 class IncidentRaised(Payload):
     """A rule matched: the line, what stood before it, and what is done about it.
 

@@ -40,7 +40,7 @@ def test_a_table_has_a_line_for_each_job(command: Command, api: FakePlatform) ->
     api.on("GET", "/v1/jobs", of_json({"items": [job_document(), job_document("Queued", endedAt=None)], "next": None}))
     header, first, second = command("get", "jobs").out.splitlines()
     assert header.split()[:3] == ["NAME", "ID", "STATE"]
-    assert first.split()[:7] == ["mnist-ddp", "tj-abcdefghijkl", "Succeeded", "1", "2", "vision", "ada"]
+    assert first.split()[:7] == ["mnist-ddp", "tj-abcdefghijkl", "Succeeded", "-", "1", "2", "vision"]
     assert second.split()[2] == "Queued"
 
 
