@@ -159,6 +159,7 @@ class _Platform:
                 "home": root,
                 "signing_key_file": self._home.signing_key,
                 "admin_password": SecretStr(secrets.admin_password),
+                "replicas_here": True,
                 "file_prefixes": os.environ.get(variable("file_prefixes"), ""),
             }
         )

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from services.submitter.adapters.credentials import Credentials
+from services.submitter.adapters.directories import LocalDirectories, UnseenDirectories
 from services.submitter.adapters.followers import Followers
 from services.submitter.api.accounts import accounts_router, login_router
 from services.submitter.api.assets import assets_router, uploads_router
@@ -92,14 +93,15 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
     if settings.admin_password.get_secret_value():
         await accounts.ensure_admin(settings.admin_name, settings.admin_password.get_secret_value())
     locations = settings.locations()
-    handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock, Names(bus, jobs))
+    directories = LocalDirectories() if settings.replicas_here else UnseenDirectories()
+    handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock, Names(bus, jobs), directories)
     app = create_app(
         service="submitter",
         title="Trainmaster submitter",
         routers=_routers(
             handlers,
             Followers(bus, jobs),
-            AssetHandlers(catalog, writer, blobs, Vault(bus, settings.keyring()), locations, clock, jobs),
+            AssetHandlers(catalog, writer, blobs, Vault(bus, settings.keyring()), locations, clock, jobs, directories),
             UploadHandlers(blobs),
             accounts,
             key,

@@ -25,6 +25,10 @@ class SubmitterSettings(AssetSettings):
         "none: only inside of storages, which admins make anywhere",
     )
 
+    replicas_here: bool = Field(
+        default=False, description="whether replicas run on this machine, so that a missing directory can be told"
+    )
+
     @property
     def read_model_file(self) -> Path:
         """Where the list of jobs is kept."""

@@ -125,6 +125,9 @@ class ImageChoice(Document):
     ref: str = Field(description="the name of the image, or its address where the source is 'address'")
 
 
+ImageField = Annotated[ImageChoice, BeforeValidator(_bare_address)]
+
+
 class CodeChoice(Document):
     """Where /code comes from: exactly one of a code set, an upload, or files in the spec itself."""
 
@@ -244,9 +247,7 @@ class TrainingSpec(Document):
     framework: Literal["other", "deepspeed", "colossalai"] = Field(
         "other", description="'other', 'deepspeed' or 'colossalai'"
     )
-    image: Annotated[ImageChoice, BeforeValidator(_bare_address)] = Field(
-        description="an image as {source: platform, ref: <name>}, or its address as text"
-    )
+    image: ImageField = Field(description="an image as {source: platform, ref: <name>}, or its address as text")
     code: CodeChoice | None = Field(None, description="an object with one of source, upload or inline")
     mounts: tuple[Mount, ...] = Field((), description="a list of mounts")
     env: Mapping[VariableName, Argument] = Field(

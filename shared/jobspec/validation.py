@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from shared.documents.parsing import VIOLATIONS_MAX, json_kind, parse
 from shared.errors import InvalidInputError, Violation
 from shared.jobspec.draft import Draft
 from shared.jobspec.models import JobSpec
+from shared.jobspec.parts import JobParts
 from shared.jobspec.rules import RULES
 from shared.jobspec.rules.variables import variables_are_few
 from shared.jobspec.settling import settle
@@ -22,8 +24,25 @@ from shared.units import KIB
 SPEC_MAX_BYTES: Final = 256 * KIB
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedJob:
+    """What a document comes to by itself: the job, or all that is wrong; and what can be looked up either way."""
+
+    job: JobSpec | None
+    violations: tuple[Violation, ...]
+    parts: JobParts
+
+
 def validate_job(document: object) -> JobSpec:
     """The job that a JSON document describes; raises InvalidInputError with every violation and its pointer."""
+    judged = judge_job(document)
+    if judged.job is None:
+        raise InvalidInputError(judged.violations)
+    return judged.job
+
+
+def judge_job(document: object) -> JudgedJob:
+    """What a JSON document comes to; raises InvalidInputError where nothing in it can be looked at."""
     if not isinstance(document, dict):
         raise InvalidInputError(
             (Violation("", "wrong-type", f"this is {json_kind(document)}; give a job as an object"),)
@@ -31,10 +50,10 @@ def validate_job(document: object) -> JobSpec:
     _guard_size(document)
     settled, shorthand = settle(document)
     job, structure = parse(JobSpec, settled)
-    found = (*variables_are_few(Draft(document)), *shorthand, *structure, *_rule_violations(Draft(settled)))
-    if job is None or found:
-        raise InvalidInputError(tuple(dict.fromkeys(found))[:VIOLATIONS_MAX])
-    return job
+    draft = Draft(settled)
+    found = (*variables_are_few(Draft(document)), *shorthand, *structure, *_rule_violations(draft))
+    violations = tuple(dict.fromkeys(found))[:VIOLATIONS_MAX]
+    return JudgedJob(None if violations else job, violations, JobParts.of(draft))
 
 
 def _rule_violations(draft: Draft) -> Iterator[Violation]:

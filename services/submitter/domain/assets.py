@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from services.submitter.domain.locations import Locations
+from services.submitter.domain.locations import Locations, no_directory
 from services.submitter.domain.references import secret_violation, unknown_upload
 from shared.catalog import (
     Asker,
@@ -33,7 +33,7 @@ from shared.catalog import (
 )
 from shared.catalog.access import DEFAULT_PROJECT, asker_named
 from shared.catalog.documents import GitRepository, Members
-from shared.catalog.fields import FILE_SCHEME, place_of
+from shared.catalog.fields import FILE_SCHEME, file_path, place_of
 from shared.catalog.view import DocumentT
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, Violation
@@ -47,12 +47,17 @@ _CODE_SOURCES: Final = ("upload", "directory", "inline", "git")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a document is judged against; `uploads` are the digests in question that are really kept."""
+    """What a document is judged against.
+
+    `uploads` are the digests in question that are really kept, `missing` the paths in question at which there is
+    nothing.
+    """
 
     asker: Asker
     catalog: Catalog
     locations: Locations
     uploads: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
 
     def owner_of(self, document: CatalogDocument) -> Asker:
         """Who the document belongs to once it is kept."""
@@ -120,6 +125,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
     match document:
         case Storage():
             yield from _given(setting.locations.storage_violation(place_of(document.spec.uri), "/spec/uri"))
+            yield from _directory(document.spec.uri, "/spec/uri", setting)
         case Dataset() | Model():
             yield from _location(document.spec.uri, "/spec/uri", setting)
         case Image():
@@ -138,6 +144,23 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
 
 def _location(uri: str, pointer: str, setting: Setting) -> Iterator[Violation]:
     yield from _given(setting.locations.data_violation(place_of(uri), pointer, setting.asker, setting.catalog))
+
+
+def paths_of(document: CatalogDocument) -> tuple[str, ...]:
+    """Directories that must be there; those of datasets and models may come to be later, by a job that writes them."""
+    match document:
+        case Storage():
+            uris: tuple[str | None, ...] = (document.spec.uri,)
+        case CodeSet():
+            uris = (document.spec.directory, document.spec.git.url if document.spec.git else None)
+        case _:
+            uris = ()
+    return tuple(file_path(uri) for uri in uris if uri is not None and uri.startswith(FILE_SCHEME))
+
+
+def _directory(uri: str, pointer: str, setting: Setting) -> Iterator[Violation]:
+    if place_of(uri) in setting.missing:
+        yield no_directory(place_of(uri), pointer)
 
 
 def _image_address(image: Image) -> Iterator[Violation]:
@@ -159,6 +182,7 @@ def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
         yield unknown_upload("/spec/upload")
     if spec.directory is not None:
         yield from _location(spec.directory, "/spec/directory", setting)
+        yield from _directory(spec.directory, "/spec/directory", setting)
     if spec.git is not None:
         yield from _repository(spec.git, setting.owner_of(code), setting)
 
@@ -166,6 +190,7 @@ def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
 def _repository(git: GitRepository, owner: Asker, setting: Setting) -> Iterator[Violation]:
     if git.url.startswith(FILE_SCHEME):
         yield from _location(git.url, "/spec/git/url", setting)
+        yield from _directory(git.url, "/spec/git/url", setting)
     if git.secret is None:
         return
     if git.url.startswith(FILE_SCHEME):

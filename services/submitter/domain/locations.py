@@ -68,6 +68,12 @@ class Locations:
         return _touch(path, self.home)
 
 
+def no_directory(path: str, pointer: str) -> Violation:
+    """The refusal of a place at which there is nothing."""
+    sentence = f"there is nothing at {shown(path, 200)} on this machine; make the directory, or name another"
+    return Violation(pointer, "no-such-directory", sentence)
+
+
 def _refusal(pointer: str, sentence: str) -> Violation:
     return Violation(pointer, "location-not-allowed", sentence)
 

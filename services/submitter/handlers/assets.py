@@ -10,6 +10,7 @@ from services.submitter.domain.assets import ASSET_KINDS, Setting
 from services.submitter.domain.locations import Locations
 from services.submitter.domain.packing import pack
 from services.submitter.domain.quotas import use_of
+from services.submitter.ports import Directories
 from shared.auth.principal import Principal
 from shared.bus.blobs import Blobs
 from shared.catalog import (
@@ -45,6 +46,7 @@ class AssetHandlers:
     locations: Locations
     clock: Clock
     jobs: JobReadModel
+    directories: Directories
 
     async def get(self, principal: Principal, plural: str, name: str) -> Entry[CatalogDocument]:
         """The asset with this name, if the principal may see it."""
@@ -69,12 +71,13 @@ class AssetHandlers:
         kind = kind_of(plural)
         document = parsed(kind, name, body)
         kept = await self._keep_code(document)
+        missing = await self.directories.missing(assets.paths_of(document))
 
         def make(catalog: Catalog, before: Entry[CatalogDocument] | None) -> CatalogDocument:
             asker = asker_of(principal, catalog)
             assets.check_may_write(kind, before, name, asker)
             assets.check_may_make(document, asker)
-            violations = assets.check(document, Setting(asker, catalog, self.locations, kept))
+            violations = assets.check(document, Setting(asker, catalog, self.locations, kept, missing))
             if violations:
                 raise InvalidInputError(violations)
             return assets.stamped(assets.without_value(document), before, self.clock.now(), owner=asker.name)

@@ -10,18 +10,21 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
 
 from services.submitter.domain import idempotency, transitions
-from services.submitter.domain.admission import resolve, submitted_event
+from services.submitter.domain.admission import admit, submitted_event
 from services.submitter.domain.listing import JobFilters, is_visible, only_one, query_of
 from services.submitter.domain.locations import Locations
+from services.submitter.domain.lookup import LookedUp
 from services.submitter.domain.naming import NameTakenError, name_of
 from services.submitter.domain.quotas import check_queue, queue_limit
 from services.submitter.domain.references import World
 from services.submitter.handlers.names import Names
+from services.submitter.ports import Directories
 from shared.auth.principal import Principal
 from shared.bus import Bus, ConcurrentWriteError, Transition
 from shared.bus.blobs import Blobs
@@ -29,11 +32,11 @@ from shared.catalog import Catalog, CatalogWatch, Project, asker_of
 from shared.clock import Clock
 from shared.documents.fields import shown
 from shared.errors import ConflictError, NotFoundError, UnavailableError
-from shared.events import Event, subject_of
+from shared.events import Event, Resolved, subject_of
 from shared.http.etag import check_if_match
 from shared.ids import is_job_id, new_job_id
 from shared.jobs import Job, Recorded, fold
-from shared.jobspec import JobSpec, validate_job
+from shared.jobspec import JobSpec, JudgedJob, judge_job
 from shared.readmodel import JobPage, JobReadModel
 from shared.telemetry import current_traceparent
 
@@ -52,6 +55,7 @@ class JobHandlers:
     locations: Locations
     clock: Clock
     names: Names
+    directories: Directories
     in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # so that a queue's limit holds among many at once
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -101,19 +105,22 @@ class JobHandlers:
             return made
 
     async def _make(self, principal: Principal, document: object, job_id: str, digest: str) -> Job:
-        job = validate_job(document)
+        judged = judge_job(document)
         catalog = await self.catalog.refresh()
+        job, resolved = await self._admit(judged, principal, catalog)
+        make = partial(self._event, job, resolved, principal, job_id, digest)
         limit = queue_limit(catalog.get(Project, job.metadata.project))
         if limit is None:
-            return await self._append(job, principal, job_id, digest, catalog)
+            return await self._append(job, principal, job_id, make)
         async with self.in_turn:
             check_queue(job.metadata.project, limit, self.jobs.live())
-            return await self._append(job, principal, job_id, digest, catalog)
+            return await self._append(job, principal, job_id, make)
 
-    async def _append(self, job: JobSpec, principal: Principal, job_id: str, digest: str, catalog: Catalog) -> Job:
+    async def _append(self, job: JobSpec, principal: Principal, job_id: str, make: Callable[[str], Event]) -> Job:
+        """Put the submission on record; `make` gives it for a name."""
         for number in range(MAX_TRIES):
             name = name_of(job, job_id, number)
-            event = await self._event(job, principal, job_id, name, digest, catalog)
+            event = make(name)
             try:
                 claim = await self.names.claim(event, principal.user_id, name)
                 sequence = await self.bus.append_batch([claim, Transition(event, 0)])
@@ -133,16 +140,20 @@ class JobHandlers:
         job = await self.bus.load_job(job_id)
         return idempotency.check_repeat(job, digest) if job is not None else None
 
-    async def _event(
-        self, job: JobSpec, principal: Principal, job_id: str, name: str, digest: str, catalog: Catalog
-    ) -> Event:
-        """The submission as an event, with everything resolved as it is now."""
-        upload = job.spec.code.upload if job.spec.code else None
+    async def _admit(self, judged: JudgedJob, principal: Principal, catalog: Catalog) -> tuple[JobSpec, Resolved]:
+        """The job with everything that it refers to as it is now; raises for all that is wrong."""
+        upload = judged.parts.code.upload if judged.parts.code else None
         kept = frozenset({upload}) if upload is not None and await self.uploads.exists(upload) else frozenset[str]()
-        world = World(catalog, asker_of(principal, catalog), self.locations, kept)
+        found = LookedUp.of(judged.parts, World(catalog, asker_of(principal, catalog), self.locations, kept))
+        return admit(judged, found, await self.directories.missing(found.paths))
+
+    def _event(
+        self, job: JobSpec, resolved: Resolved, principal: Principal, job_id: str, digest: str, name: str
+    ) -> Event:
+        """The submission as an event."""
         return submitted_event(
             job,
-            resolve(job, world),
+            resolved,
             principal,
             job_id=job_id,
             name=name,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from shared.bus import Bus
@@ -210,3 +211,28 @@ async def test_lists_are_paged_by_name(submission: Submission) -> None:
     assert [[item["metadata"]["name"] for item in page["items"]] for page in (first, second)] == [["a", "b"], ["c"]]
     assert second["next"] is None
     assert (await client.get("/v1/assets/models?limit=0")).json()["errors"][0]["pointer"] == "/query/limit"
+
+
+async def test_where_replicas_run_on_this_machine_missing_directories_are_told(bus: Bus, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    code = asset("CodeSet", "code", directory=f"file://{data}/code")
+    repository = asset("CodeSet", "repo", git={"url": f"file://{data}/code"})
+    async with submitting(bus, tmp_path / "home", replicas_here=True) as submission:
+        root, ann = submission.client("root", admin=True), submission.client("ann")
+
+        async def refused(client: httpx.AsyncClient, path: str, document: dict[str, Any]) -> tuple[str, str]:
+            [error] = (await client.put(f"/v1/assets/{path}", json=document)).json()["errors"]
+            return error["pointer"], error["code"]
+
+        scratch = asset("Storage", "scratch", uri=f"file://{data}", access={"public": True})
+        assert await refused(root, "storages/scratch", scratch) == ("/spec/uri", "no-such-directory")
+        data.mkdir()
+        assert (await root.put("/v1/assets/storages/scratch", json=scratch)).status_code == 201
+        assert await refused(ann, "code-sets/code", code) == ("/spec/directory", "no-such-directory")
+        assert await refused(ann, "code-sets/repo", repository) == ("/spec/git/url", "no-such-directory")
+        (data / "code").mkdir()
+        assert (await ann.put("/v1/assets/code-sets/code", json=code)).status_code == 201
+        (data / "code").rmdir()
+        job = changed(small_job_document(), "/spec/code", {"source": "code"})
+        [error] = (await ann.post("/v1/jobs", json=job)).json()["errors"]
+        assert (error["pointer"], error["code"]) == ("/spec/code/source", "no-such-directory")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.submitter.domain.admission import resolve, submitted_event
+from services.submitter.domain.admission import admit, submitted_event
 from services.submitter.domain.locations import Locations
+from services.submitter.domain.lookup import LookedUp
 from services.submitter.domain.packing import pack
 from services.submitter.domain.references import World
 from shared.auth.principal import Principal
@@ -15,10 +16,10 @@ from shared.catalog import Asker, Cluster, CodeSet, InstanceType, Model
 from shared.errors import ForbiddenError, InvalidInputError
 from shared.events import Resolved, Submitted
 from shared.ids import UserId
-from shared.jobspec import validate_job
+from shared.jobspec import judge_job, validate_job
 from tests.support.catalog import catalog_of, dataset, image, instance_type, made, pool, project, storage
 from tests.support.jobs import START
-from tests.support.specs import changed, job_document, small_job_document
+from tests.support.specs import changed, job_document, small_job_document, without
 
 ANN = Asker("ann")
 LOCATIONS = Locations((), "/state")
@@ -38,7 +39,12 @@ DOCUMENTS = (
 def resolved(
     document: dict[str, Any], *more: Any, asker: Asker = ANN, uploads: frozenset[str] = frozenset()
 ) -> Resolved:
-    return resolve(validate_job(document), World(catalog_of(*DOCUMENTS, *more), asker, LOCATIONS, uploads))
+    return admitted(document, World(catalog_of(*DOCUMENTS, *more), asker, LOCATIONS, uploads))
+
+
+def admitted(document: dict[str, Any], world: World, missing: frozenset[str] = frozenset()) -> Resolved:
+    judged = judge_job(document)
+    return admit(judged, LookedUp.of(judged.parts, world), missing)[1]
 
 
 def codes(document: dict[str, Any], *more: Any, asker: Asker = ANN) -> list[tuple[str, str]]:
@@ -107,10 +113,9 @@ def test_an_instance_type_must_be_offered_by_the_pool() -> None:
 
 
 def test_without_a_public_pool_the_sentence_says_what_to_do() -> None:
-    job = validate_job(small_job_document())
     world = World(catalog_of(made(InstanceType, "cpu-small", {"cpu": 1, "memory": "1Gi"})), ANN, LOCATIONS)
     with pytest.raises(InvalidInputError) as caught:
-        resolve(job, world)
+        admitted(small_job_document(), world)
     assert [violation.code for violation in caught.value.violations] == ["no-public-pool"]
 
 
@@ -153,3 +158,77 @@ def test_the_event_holds_spec_owner_and_project() -> None:
     assert (event.owner, event.project, event.subject) == ("u-ann", "vision", "tj-aaaaaaaaaaaa")
     assert event.data.spec == job.document()["spec"]
     assert event.data.labels == ("mnist", "demo")
+
+
+# --- everything at once ----------------------------------------------------------------------------------------------
+
+
+def test_wrong_names_are_told_together_with_all_else_that_is_wrong() -> None:
+    document = job_document()
+    for pointer, value in [
+        ("/metadata/project", "nobody-s"),
+        ("/spec/priority", 10),
+        ("/spec/image/ref", "nothing"),
+        ("/spec/mounts/0/source", "nothing"),
+        ("/spec/mounts/0/mountPath", "relative"),
+        ("/spec/roles/0/replicas", "two"),
+        ("/spec/roles/0/instanceType", "huge"),
+        ("/spec/secrets", {"TOKEN": "nothing", "OTHER": "a b"}),
+    ]:
+        document = changed(document, pointer, value)
+    document = without(without(document, "/spec/tensorboard"), "/spec/checkpoint")
+    assert set(codes(document)) == {
+        ("/metadata/project", "unknown-project"),
+        ("/spec/priority", "out-of-range"),
+        ("/spec/image/ref", "unknown-platform-image"),
+        ("/spec/mounts/0/source", "unknown-storage"),
+        ("/spec/mounts/0/mountPath", "path-not-absolute"),
+        ("/spec/roles/0/replicas", "wrong-type"),
+        ("/spec/roles/0/instanceType", "unknown-instance-type"),
+        ("/spec/secrets/TOKEN", "unknown-secret"),
+        ("/spec/secrets/OTHER", "name-character"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "expected"),
+    [
+        ("/spec/roles/0/pool", {"type": "dedicated"}, ("/spec/roles/0/pool/name", "required")),
+        ("/spec/image", {"source": "custom", "ref": "a:b"}, ("/spec/image/ref", "image-name-invalid")),
+        ("/spec/code", {"source": "none", "upload": DIGEST}, ("/spec/code", "code-source")),
+        ("/spec/image", {}, ("/spec/image/ref", "required")),
+    ],
+)
+def test_of_one_place_only_the_first_is_told(pointer: str, value: Any, expected: tuple[str, str]) -> None:
+    found = codes(changed(small_job_document(), pointer, value))
+    assert expected in found
+    assert not [code for _, code in found if code.startswith("unknown")]
+
+
+def test_a_foreign_pool_waits_until_the_document_is_right() -> None:
+    document = changed(small_job_document(), "/spec/roles/0/pool", {"type": "dedicated", "name": "team-a"})
+    assert codes(changed(document, "/spec/priority", 10)) == [("/spec/priority", "out-of-range")]
+
+
+# --- directories -----------------------------------------------------------------------------------------------------
+
+
+def missing(document: dict[str, Any], *paths: str) -> list[tuple[str, str]]:
+    folder = made(CodeSet, "folder", {"directory": "file:///data/team/code"}, "ann")
+    world = World(catalog_of(*DOCUMENTS, folder), ANN, LOCATIONS)
+    with pytest.raises(InvalidInputError) as caught:
+        admitted(document, world, frozenset(paths))
+    return [(violation.pointer, violation.code) for violation in caught.value.violations]
+
+
+def test_what_is_read_must_be_there() -> None:
+    assert missing(job_document(), "/data/team/mnist") == [("/spec/mounts/1/source", "no-such-directory")]
+
+
+def test_what_is_written_is_made_where_its_storage_is_there() -> None:
+    assert missing(job_document(), "/data/team") == [("/spec/mounts/0/subPath", "no-such-directory")]
+
+
+def test_code_must_be_there() -> None:
+    document = changed(small_job_document(), "/spec/code", {"source": "folder"})
+    assert missing(document, "/data/team/code") == [("/spec/code/source", "no-such-directory")]

@@ -1,0 +1,120 @@
+"""Everything that a job refers to, looked up at once: what was found, what is wrong, and which directories it needs.
+
+Directories are not looked at here: `places` says which must be there for the job to start, and whoever can look tells
+those that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from services.submitter.domain.locations import no_directory
+from services.submitter.domain.references import (
+    ForeignPool,
+    World,
+    code_of,
+    image_of,
+    mount_of,
+    role_of,
+    secret_violation,
+)
+from shared.catalog import Cluster, Project
+from shared.catalog.access import DEFAULT_PROJECT, may_use_project
+from shared.catalog.fields import FILE_SCHEME, file_path
+from shared.documents.fields import shown
+from shared.documents.parsing import pointer
+from shared.errors import Violation
+from shared.events import ResolvedCode, ResolvedImage, ResolvedMount, ResolvedRole
+from shared.jobspec import FIRST_CLUSTER
+from shared.jobspec.parts import JobParts
+
+Answer = ResolvedImage | ResolvedCode | ResolvedMount | ResolvedRole | Violation | ForeignPool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory of the replicas' machine that must be there, and the place of the document that needs it."""
+
+    pointer: str
+    path: str
+
+    def missing(self) -> Violation:
+        """What is told where it is not there."""
+        return no_directory(self.path, self.pointer)
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What the references of a job came to, in the order of the document."""
+
+    answers: tuple[Answer, ...]
+    places: tuple[Place, ...]
+
+    @classmethod
+    def of(cls, parts: JobParts, world: World) -> Self:
+        """Look everything up."""
+        found = tuple(_answers(parts, world))
+        places = (needed for place, answer in found for needed in _place(place, answer))
+        return cls(tuple(answer for _, answer in found), tuple(places))
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The directories that must be there."""
+        return frozenset(place.path for place in self.places)
+
+    @property
+    def foreign_pools(self) -> tuple[str, ...]:
+        """Names of dedicated pools that the asker is no member of."""
+        return tuple(sorted({answer.name for answer in self.answers if isinstance(answer, ForeignPool)}))
+
+    def violations(self, missing: Collection[str]) -> tuple[Violation, ...]:
+        """All that is wrong, given the paths at which there is nothing."""
+        wrong = (answer for answer in self.answers if isinstance(answer, Violation))
+        return (*wrong, *(place.missing() for place in self.places if place.path in missing))
+
+
+def _answers(parts: JobParts, world: World) -> Iterator[tuple[str, Answer]]:
+    """Each reference with the place that names it."""
+    yield from (("", violation) for violation in (*_project(parts, world), *_cluster(parts, world)))
+    if parts.image is not None:
+        yield "/spec/image", image_of(parts.image, world)
+    if parts.code is not None:
+        yield "/spec/code/source", code_of(parts.code, world)
+    for index, mount in parts.mounts.items():
+        key = "subPath" if mount.sub_path else "source"
+        yield pointer(("spec", "mounts", index, key)), mount_of(index, mount, world)
+    for variable, secret in parts.secrets.items():
+        place = pointer(("spec", "secrets", variable))
+        violation = secret_violation(secret, place, world.catalog, world.asker)
+        if violation is not None:
+            yield place, violation
+    for index, role in parts.roles.items():
+        yield pointer(("spec", "roles", index)), role_of(index, role, world)
+
+
+def _place(place: str, answer: Answer) -> Iterator[Place]:
+    """The directory that an answer needs: of a writable mount, which is made, only the root in which it is made."""
+    match answer:
+        case ResolvedMount(uri=uri, root=root, read_only=read_only) if uri.startswith(FILE_SCHEME):
+            yield Place(place, file_path(uri if read_only or root is None else root))
+        case ResolvedCode(kind="directory" | "git", uri=str() as uri) if uri.startswith(FILE_SCHEME):
+            yield Place(place, file_path(uri))
+
+
+def _project(parts: JobParts, world: World) -> Iterator[Violation]:
+    name = parts.project
+    if name in (None, DEFAULT_PROJECT):
+        return
+    project = world.catalog.get(Project, name)
+    if project is None or not may_use_project(project, world.asker):
+        sentence = f"there is no project {shown(name)} that you are in; leave it out, or apply it as kind: Project"
+        yield Violation("/metadata/project", "unknown-project", sentence)
+
+
+def _cluster(parts: JobParts, world: World) -> Iterator[Violation]:
+    cluster = world.catalog.get(Cluster, FIRST_CLUSTER)
+    if parts.mounts and cluster is not None and not cluster.spec.mounts:
+        sentence = f"mounts do not work here: {cluster.spec.mounts_hint or 'the engine cannot make them'}"
+        yield Violation("/spec/mounts", "mounts-unavailable", sentence)
