@@ -7,6 +7,7 @@ to `platform.log` either way, and the CLI is then logged in as the admin that th
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -146,12 +147,17 @@ def _greet(running: RunningPlatform, home: Home, took_s: float) -> None:
 
 
 def _stop(home: Home, running: RunningPlatform) -> None:
-    os.kill(running.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_S
-    while home.is_held():
-        if time.monotonic() > deadline:
+    """Ask the platform to end, and wait until its process is gone, which is a moment after its lock is free."""
+    try:
+        process = os.pidfd_open(running.pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        if not select.select([process], [], [], _STOP_S)[0]:
             raise HomeError(f"process {running.pid} did not end within {_STOP_S:g} s; see {home.log}")
-        time.sleep(_POLL_S)
+    finally:
+        os.close(process)
 
 
 def _stop_jobs(calls: PlatformCalls) -> None:

@@ -70,5 +70,6 @@ def may_use_project(project: Project, asker: Asker) -> bool:
 
 
 def projects_of(asker: Asker, catalog: Catalog) -> tuple[str, ...]:
-    """Projects whose jobs the asker sees, whoever owns them."""
-    return tuple(project.name for project in catalog.all(Project) if may_use_project(project, asker))
+    """Projects whose jobs the asker sees, whoever owns them; never the one that everybody is in."""
+    usable = (project.name for project in catalog.all(Project) if may_use_project(project, asker))
+    return tuple(name for name in usable if name != DEFAULT_PROJECT)

@@ -83,7 +83,7 @@ def _follow(client: Client, job: str, screen: Screen, printer: LogPrinter, chose
 
 def _print(client: Client, job: str, chosen: LogFilter, style: LogStyle) -> None:
     sources = _chosen(client.log_sources(job), chosen)
-    if not sources:
+    if not any(source.size_bytes for source in sources):
         Screen.here().say(_silence(client.job(job)))
     elif style.raw:
         _print_raw(client, job, sources, chosen.tail)

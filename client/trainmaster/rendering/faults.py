@@ -30,8 +30,9 @@ def manifest_error(error: ManifestError) -> Text:
 
 
 def violations(found: Iterable[Violation], manifest: Manifest) -> Text:
-    """Every violation at its place in the file."""
-    return _joined(_violation(violation, manifest) for violation in found)
+    """Every violation at its place in the file, from the top down."""
+    in_order = sorted(found, key=lambda violation: _line_of(violation, manifest))
+    return _joined(_violation(violation, manifest) for violation in in_order)
 
 
 def problem(error: ApiError) -> Text:
@@ -56,6 +57,11 @@ def place_of(violation: Violation, manifest: Manifest) -> Span:
     absent = violation.pointer not in manifest.places
     at_key = violation.code in _CODES_OF_KEYS or absent or not place.is_scalar
     return place.key if place.key and at_key else place.value
+
+
+def _line_of(violation: Violation, manifest: Manifest) -> tuple[int, int]:
+    place = place_of(violation, manifest)
+    return place.line, place.column
 
 
 def _violation(violation: Violation, manifest: Manifest) -> Text:

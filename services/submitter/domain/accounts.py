@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from services.submitter.domain.assets import missing
 from shared.auth.principal import Principal
-from shared.catalog import Catalog, CatalogDocument, Group, User
+from shared.catalog import (
+    Catalog,
+    CatalogDocument,
+    CodeSet,
+    Dataset,
+    Group,
+    Image,
+    Model,
+    Pool,
+    Project,
+    Secret,
+    Storage,
+    User,
+)
 from shared.catalog.documents import KINDS
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, InvalidInputError, Violation
@@ -29,6 +42,34 @@ def check_user(user: User, before: User | None, catalog: Catalog) -> None:
         raise InvalidInputError((Violation("/spec/password", "required", sentence),))
     if not _is_active_admin(user):
         check_not_last_admin(user.name, catalog)
+
+
+def check_new_name(name: str, catalog: Catalog, *, has_jobs: bool) -> None:
+    """Raise ConflictError where a new user would be taken for an earlier one, as rights and jobs go by the name."""
+    if has_jobs:
+        raise ConflictError(
+            f"there are jobs of an earlier user {shown(name)}, whose bills and history keep the name; choose another, "
+            "and disable users who may come back instead of deleting them"
+        )
+    named = [
+        f"{kind.SINGULAR} {shown(found.name)}" for kind in KINDS for found in catalog.all(kind) if _names(found, name)
+    ]
+    if named:
+        raise ConflictError(
+            f"an earlier user {shown(name)} is still named in {', '.join(named[:10])}; take the name out there first"
+        )
+
+
+def _names(document: CatalogDocument, user: str) -> bool:
+    """Whether the document gives rights to this user by name."""
+    match document:
+        case Group():
+            return user in document.spec.members
+        case Pool() | Project():
+            return user in document.spec.members.users
+        case Storage() | Dataset() | Model() | Image() | CodeSet() | Secret():
+            return user in document.spec.access.users
+    return False
 
 
 def check_not_last_admin(name: str, catalog: Catalog) -> None:

@@ -37,6 +37,7 @@ from shared.catalog.fields import FILE_SCHEME, file_path, place_of
 from shared.catalog.view import DocumentT
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, Violation
+from shared.jobspec.models import API_VERSION
 from shared.jobspec.rules.sources import is_image_address
 
 ASSET_KINDS: Final[Mapping[str, type[CatalogDocument]]] = {
@@ -73,7 +74,8 @@ def is_listed(document: CatalogDocument, asker: Asker) -> bool:
         case Image():
             return document.spec.type == "platform" or may_use(document.owner, document.spec.access, asker)
         case Project():
-            return may_change(document.owner, asker) or is_member(document.spec.members, asker)
+            is_common = document.name == DEFAULT_PROJECT
+            return is_common or may_change(document.owner, asker) or is_member(document.spec.members, asker)
         case Secret():
             return may_change(document.owner, asker) or is_member(document.spec.access, asker)
     return asker.admin
@@ -97,6 +99,8 @@ def check_may_make(document: CatalogDocument, asker: Asker) -> None:
     """Raise ForbiddenError where only an admin may keep such a document."""
     if isinstance(document, Image) and document.spec.type == "platform" and not asker.admin:
         raise ForbiddenError("platform images are for everybody; only an admin may apply one, so use type: custom")
+    if isinstance(document, Project) and document.name == DEFAULT_PROJECT and not asker.admin:
+        raise ForbiddenError("everybody is in the project 'default'; only an admin may apply it, to set its quotas")
 
 
 def check(document: CatalogDocument, setting: Setting) -> tuple[Violation, ...]:
@@ -135,7 +139,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
         case Secret():
             yield from _secret_value(document, setting)
         case Project():
-            yield from _project_name(document)
+            yield from _no_members_of_default(document)
             yield from _quotas(document, setting)
             yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
     if isinstance(document, Storage | Dataset | Model | Image | CodeSet | Secret):
@@ -212,10 +216,16 @@ def without_value(document: DocumentT) -> DocumentT:
     return document.model_copy(update={"spec": document.spec.model_copy(update={"value": None})})
 
 
-def _project_name(project: Project) -> Iterator[Violation]:
-    if project.name == DEFAULT_PROJECT:
-        sentence = "every user has jobs in the project 'default'; it needs no document, and has no members"
-        yield Violation("/metadata/name", "name-reserved", sentence)
+def _no_members_of_default(project: Project) -> Iterator[Violation]:
+    if project.name == DEFAULT_PROJECT and project.spec.members != Members():
+        sentence = "every user has jobs in the project 'default', and sees their own; it has no members, leave them out"
+        yield Violation("/spec/members", "no-members", sentence)
+
+
+def default_project() -> Project:
+    """The project that is there without a document."""
+    metadata = {"name": DEFAULT_PROJECT}
+    return Project.model_validate({"apiVersion": API_VERSION, "kind": "Project", "metadata": metadata})
 
 
 def _quotas(project: Project, setting: Setting) -> Iterator[Violation]:

@@ -245,6 +245,6 @@ def _unknown(pointer: str, kind: str, name: str, usable: Iterable[str]) -> Viola
     """What the asker named is not there for them; the sentence says what is."""
     names = sorted(usable)
     more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
-    there_is = ", ".join(map(shown, names[:_SHOWN_MAX])) + more if names else "none yet"
+    there_is = f"there is: {', '.join(map(shown, names[:_SHOWN_MAX]))}{more}" if names else "there is none yet"
     code = "unknown-" + kind.partition(" of ")[0].replace(" ", "-")
-    return Violation(pointer, code, f"there is no {kind} {shown(name)} that you may use; there is: {there_is}")
+    return Violation(pointer, code, f"there is no {kind} {shown(name)} that you may use; {there_is}")

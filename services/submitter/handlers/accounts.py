@@ -19,7 +19,7 @@ from shared.clock import Clock
 from shared.errors import InvalidInputError, NotFoundError, UnauthenticatedError, Violation
 from shared.ids import UserId
 from shared.jobspec.models import API_VERSION
-from shared.readmodel import JobReadModel
+from shared.readmodel import JobQuery, JobReadModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ class AccountHandlers:
     async def put_user(self, principal: Principal, name: str, body: object, if_match: int | None) -> Written[User]:
         """Keep a user; where rights or password change, the tokens that they have are taken back."""
         accounts.check_admin(principal)
-        return await self._put_user(name, parsed(User, name, body), if_match)
+        past = JobQuery(owner=User.id_of(name), limit=1, with_deleted=True)
+        return await self._put_user(name, parsed(User, name, body), if_match, has_jobs=bool(self.jobs.query(past).jobs))
 
     async def put_group(self, principal: Principal, name: str, body: object, if_match: int | None) -> Written[Group]:
         """Keep a group."""
@@ -127,8 +128,10 @@ class AccountHandlers:
         accounts.check_admin(principal)
         await self.writer.delete(Group, name, lambda _catalog, _entry: None, if_match=if_match)
 
-    async def _put_user(self, name: str, user: User, if_match: int | None) -> Written[User]:
+    async def _put_user(self, name: str, user: User, if_match: int | None, *, has_jobs: bool = False) -> Written[User]:
         def make(catalog: Catalog, before: Entry[User] | None) -> User:
+            if before is None:
+                accounts.check_new_name(name, catalog, has_jobs=has_jobs)
             accounts.check_user(user, before.document if before else None, catalog)
             return assets.stamped(accounts.without_password(user), before, self.clock.now())
 

@@ -26,6 +26,7 @@ from shared.catalog import (
     asker_of,
     may_change,
 )
+from shared.catalog.access import DEFAULT_PROJECT
 from shared.catalog.view import DocumentT
 from shared.clock import Clock
 from shared.documents import must_parse
@@ -52,7 +53,7 @@ class AssetHandlers:
         """The asset with this name, if the principal may see it."""
         kind = kind_of(plural)
         catalog = await self.watch.refresh()
-        entry = catalog.find(kind, name)
+        entry = _found(kind, name, catalog)
         if entry is None or not assets.is_listed(entry.document, asker_of(principal, catalog)):
             raise NotFoundError(kind.SINGULAR, name)
         return self._with_use(entry)
@@ -62,7 +63,7 @@ class AssetHandlers:
         kind = kind_of(plural)
         catalog = await self.watch.refresh()
         asker = asker_of(principal, catalog)
-        return [self._with_use(entry) for entry in catalog.entries(kind) if assets.is_listed(entry.document, asker)]
+        return [self._with_use(entry) for entry in _all(kind, catalog) if assets.is_listed(entry.document, asker)]
 
     async def put(
         self, principal: Principal, plural: str, name: str, body: object, if_match: int | None
@@ -122,6 +123,22 @@ class AssetHandlers:
             await self.uploads.put(io.BytesIO(pack(document.spec.inline).content))
         upload = document.spec.upload
         return frozenset({upload}) if upload is not None and await self.uploads.exists(upload) else frozenset()
+
+
+def _found(kind: type[CatalogDocument], name: str, catalog: Catalog) -> Entry[CatalogDocument] | None:
+    """The document of this name; the project that everybody is in is there without one."""
+    if kind is Project and name == DEFAULT_PROJECT:
+        return catalog.find(Project, name) or Entry(assets.default_project(), 0)
+    return catalog.find(kind, name)
+
+
+def _all(kind: type[CatalogDocument], catalog: Catalog) -> list[Entry[CatalogDocument]]:
+    """All documents of the kind by name, with the project that is there without one."""
+    kept = list(catalog.entries(kind))
+    if kind is not Project or catalog.get(Project, DEFAULT_PROJECT) is not None:
+        return kept
+    common: Entry[CatalogDocument] = Entry(assets.default_project(), 0)
+    return sorted((*kept, common), key=lambda entry: entry.document.name)
 
 
 def kind_of(plural: str) -> type[CatalogDocument]:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import jwt
 
+from shared import events as ev
 from shared.bus import Bus
 from shared.bus.streams import CREDENTIALS_BUCKET
 from tests.support.catalog import dataset
@@ -151,3 +152,26 @@ async def test_a_user_with_assets_or_live_jobs_stays(submission: Submission) -> 
     runs = await root.delete("/v1/auth/users/ann")
     assert runs.status_code == 409
     assert "1 live job" in runs.json()["detail"]
+
+
+async def test_the_name_of_a_deleted_user_who_had_jobs_is_not_given_again(submission: Submission) -> None:
+    root, ann = submission.client("admin", admin=True), submission.client("ann")
+    job = (await ann.post("/v1/jobs", json=small_job_document())).json()["metadata"]["id"]
+    await ann.post(f"/v1/jobs/{job}/stop")
+    await submission.tell(job, ev.Stopped())
+    assert (await root.delete("/v1/auth/users/ann")).status_code == 204
+    again = await root.put("/v1/auth/users/ann", json=user("ann", password=PASSWORD))
+    assert again.status_code == 409
+    assert "there are jobs of an earlier user 'ann'" in again.json()["detail"]
+
+
+async def test_the_name_of_a_deleted_user_is_given_again_once_it_has_no_rights(submission: Submission) -> None:
+    root = submission.client("admin", admin=True)
+    await root.put("/v1/auth/users/carl", json=user("carl", password=PASSWORD))
+    await root.put("/v1/auth/groups/g", json=group("g", "carl", "ann"))
+    assert (await root.delete("/v1/auth/users/carl")).status_code == 204
+    again = await root.put("/v1/auth/users/carl", json=user("carl", password=PASSWORD))
+    assert again.status_code == 409
+    assert "still named in group 'g'" in again.json()["detail"]
+    await root.put("/v1/auth/groups/g", json=group("g", "ann"))
+    assert (await root.put("/v1/auth/users/carl", json=user("carl", password=PASSWORD))).status_code == 201

@@ -35,6 +35,30 @@ async def test_a_job_that_is_one_too_many_in_the_queue_is_refused_in_numbers(sub
     assert (await client.post("/v1/jobs", json=small_job_document("elsewhere"))).status_code == 201
 
 
+async def test_the_project_that_everybody_is_in_is_there_and_admins_give_it_quotas(submission: Submission) -> None:
+    ann, root = submission.client(), submission.client("root", admin=True)
+    path = "/v1/assets/projects/default"
+    shown = await ann.get(path)
+    assert shown.json()["status"]["quotas"]["queuedJobs"] == {"used": 0, "limit": None}
+    assert [each["metadata"]["name"] for each in (await ann.get("/v1/assets/projects")).json()["items"]] == ["default"]
+    limited = {
+        "apiVersion": "trainmaster/v1",
+        "kind": "Project",
+        "metadata": {"name": "default"},
+        "spec": {"quotas": {"queuedJobs": 0}},
+    }
+    assert (await ann.put(path, json=limited)).status_code == 403
+    shared = await root.put(path, json=changed(limited, "/spec/members", {"users": ["ann"]}))
+    assert [error["code"] for error in shared.json()["errors"]] == ["no-members"]
+    assert (await root.put(path, json=limited, headers={"If-Match": shown.headers["etag"]})).status_code == 201
+    refused = await ann.post("/v1/jobs", json=small_job_document())
+    assert [error["code"] for error in refused.json()["errors"]] == ["quota-exceeded"]
+    assert (await ann.delete(path)).status_code == 403
+    assert (await root.delete(path)).status_code == 204
+    assert (await ann.post("/v1/jobs", json=small_job_document())).status_code == 201
+    assert (await ann.get(path)).status_code == 200
+
+
 async def test_only_admins_set_change_and_delete_quotas(submission: Submission) -> None:
     ann, root = submission.client(), submission.client("root", admin=True)
     path = "/v1/assets/projects/vision"

@@ -177,3 +177,8 @@ class TestSilence:
         silent(state, **status)
         outcome = command("logs", "mnist")
         assert (outcome.code, outcome.out, outcome.err) == (0, "", f"{sentence}\n")
+
+    def test_an_empty_log_is_told_like_none(self, command: Command, api: FakePlatform) -> None:
+        api.on("GET", "/v1/logs/mnist", of_json({"replicas": [source() | {"size": 0}]}))
+        api.on("GET", "/v1/jobs/mnist", of_json(job_document("Succeeded")))
+        assert command("logs", "mnist").err == "mnist-ddp wrote nothing\n"

@@ -78,3 +78,10 @@ def test_a_fault_after_the_last_line_has_no_excerpt(shown: Shown) -> None:
     with pytest.raises(ManifestError) as caught:
         read(Source("f.yaml", "a: 'x\n"), Path())
     assert len(shown(manifest_error(caught.value))) == 1
+
+
+def test_violations_come_in_the_order_of_the_file(shown: Shown) -> None:
+    (manifest,) = read(Source("f.yaml", "a: 1\nb: 2\nc: {d: 3, e: 4}\n"), Path())
+    found = [Violation(pointer, "wrong-type", f"wrong {pointer}") for pointer in ("/c/e", "/b", "/c/d", "/a")]
+    lines = [line for line in shown(violations(found, manifest)) if "error:" in line]
+    assert [line.split("wrong ")[1].split()[0] for line in lines] == ["/a", "/b", "/c/d", "/c/e"]

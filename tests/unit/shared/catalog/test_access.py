@@ -50,6 +50,7 @@ def test_pools_are_for_members_unless_public() -> None:
 def test_projects_show_their_jobs_to_owner_and_members() -> None:
     catalog = catalog_of(project("p", owner="ann", users=["bob"]), project("q", owner="ann"), group("vision", "bob"))
     assert projects_of(BOB, catalog) == ("p",)
+    assert projects_of(ANN, catalog_of(project("default", owner="ann"))) == ()
     assert projects_of(ANN, catalog) == ("p", "q")
     assert not may_use_project(project("q", owner="ann"), BOB)
 
