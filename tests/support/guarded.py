@@ -15,9 +15,10 @@ PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 class GuardedServer(NatsServer):
     """Every service connects as itself."""
 
-    def write_config(self) -> Path:
+    def write_config(self, *, sync_always: bool = True) -> Path:
         config = self.store / "nats.conf"
-        config.write_text(nats_config(self.port, self.store / "js", PASSWORDS))
+        text = nats_config(self.port, self.store / "js", PASSWORDS)
+        config.write_text(text if sync_always else text.replace(", sync_interval: always", ""))
         return config
 
     async def connect(self, user: str) -> Bus:
