@@ -39,7 +39,9 @@ def problem(error: ApiError) -> Text:
     """A refusal that has no place in a file, in one block."""
     told = error.problem
     facts = [f"{told.code}, HTTP {told.status}"] + ([f"request {told.request_id}"] if told.request_id else [])
-    block = Text.assemble(("error: ", "bold red"), _lines(error.message), "\n  ", (printable(", ".join(facts)), "dim"))
+    repeated = bool(told.violations) and all(violation.message in error.message for violation in told.violations)
+    message = told.title if repeated else error.message
+    block = Text.assemble(("error: ", "bold red"), _lines(message), "\n  ", (printable(", ".join(facts)), "dim"))
     for violation in told.violations:
         place = f"{printable(violation.pointer)}: " if violation.pointer else ""
         block.append(f"\n  {place}{_lines(violation.message)} [{violation.code}]")

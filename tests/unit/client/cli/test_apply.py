@@ -97,15 +97,15 @@ class TestViolations:
         outcome = command("apply", "-f", path)
         assert outcome.code == ExitCode.INVALID
         assert outcome.err.splitlines() == [
+            f"{path}:5:1: error: image is missing  [/spec/image, required]",
+            "    5 | spec:",
+            "      | ^^^^",
             f"{path}:8:17: error: give an integer  [/spec/roles/0/replicas, wrong-type]",
             "    8 |       replicas: two",
             "      |                 ^^^",
             f"{path}:9:7: error: no such key  [/spec/roles/0/extra, unknown-key]",
             "    9 |       extra: 1",
             "      |       ^^^^^",
-            f"{path}:5:1: error: image is missing  [/spec/image, required]",
-            "    5 | spec:",
-            "      | ^^^^",
         ]
 
     def test_lines_count_in_the_file_and_not_in_the_document(

@@ -93,6 +93,11 @@ class TestFailures:
         api.on("GET", "/v1/jobs", problem(422, "invalid-input", "2 things are wrong", wrong))
         assert "/query/state: 'Walking' is no state [not-a-choice]" in command("get", "jobs", "--state", "Walking").err
 
+    def test_what_the_list_says_is_not_said_twice(self, command: Callable[..., Any], api: FakePlatform) -> None:
+        wrong = ("/query/state", "not-a-choice", "'Walking' is no state")
+        api.on("GET", "/v1/jobs", problem(422, "invalid-input", "/query/state: 'Walking' is no state", wrong))
+        assert command("get", "jobs", "--state", "Walking").err.count("'Walking' is no state") == 1
+
     def test_where_nothing_listens(self, command: Callable[..., Any], api: FakePlatform) -> None:
         api.stop()
         outcome = command("get", "jobs")
