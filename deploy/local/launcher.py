@@ -29,7 +29,7 @@ from deploy.local.readiness import await_ready
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
 from services.diagnoser.settings import DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
-from services.logs.settings import LogsSettings, TensorBoardSettings
+from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSettings
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
 from services.scheduler.settings import SchedulerSettings
 from services.submitter.bootstrap import bootstrap as bootstrap_submitter
@@ -168,16 +168,15 @@ class _Platform:
             | assets
             | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
         )
+        keeping = read_settings(KeepingSettings, os.environ).model_dump()
+        boards = read_settings(TensorBoardSettings, os.environ).model_dump()
+        logs = LogsSettings.model_validate(self._common("logs") | sources | keeping | boards | {"home": root})
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
             bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog") | {"home": root})),
             bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
-            bootstrap_logs(
-                LogsSettings.model_validate(
-                    self._common("logs") | read_settings(TensorBoardSettings, os.environ).model_dump() | {"home": root}
-                )
-            ),
+            bootstrap_logs(logs),
         )
         return list(services)
 

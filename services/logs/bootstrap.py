@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry
 
 from services.logs.adapters.jobs import BusJobs
 from services.logs.adapters.store import LogStore
+from services.logs.adapters.visible_jobs import ReadModelJobs
 from services.logs.api.logs import logs_router
 from services.logs.api.resources import ResourceHandlers, resources_router
 from services.logs.api.scalars import scalars_router
+from services.logs.api.search import search_router
 from services.logs.api.tensorboard import board_pages_router, boards_router
 from services.logs.handlers import LogHandlers
 from services.logs.ingest import Ingest
@@ -25,6 +27,7 @@ from services.logs.metrics import IngestMetrics
 from services.logs.progress import ProgressWatch
 from services.logs.scalar_handlers import ScalarHandlers
 from services.logs.scalars import ScalarReader
+from services.logs.search import SearchHandlers
 from services.logs.settings import LogsSettings
 from services.logs.tensorboard.handlers import BoardHandlers
 from services.logs.tensorboard.sandbox import find_sandbox
@@ -39,11 +42,13 @@ from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus
 from shared.bus.reactions import react, reactions_broker
 from shared.bus.streams import LOGS_DELETIONS, logs_partition
+from shared.catalog import CatalogWatch
 from shared.clock import Clock, SystemClock
 from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
 from shared.jobs import Recorded
+from shared.readmodel import JobReadModel
 from shared.settings import SettingsError, variable
 from shared.tasks import run_until
 from shared.telemetry import Tracing
@@ -65,6 +70,9 @@ class LogsService:
             Ingest(bus, logs_partition(partition.number), partition, metrics) for partition in self._store.partitions
         )
         jobs = BusJobs(bus)
+        self._known_jobs = JobReadModel(settings.directory / "jobs.sqlite", bus)
+        visible_jobs = ReadModelJobs(self._known_jobs, CatalogWatch(bus))
+        search = SearchHandlers(self._store, jobs, visible_jobs, clock)
         handlers = LogHandlers(self._store, jobs, clock)
         reader = ScalarReader(self._store.layout)
         scalars = ScalarHandlers(jobs, reader, self._store.bells)
@@ -80,6 +88,7 @@ class LogsService:
             title="Trainmaster logs",
             routers=[
                 logs_router(handlers),
+                search_router(search),
                 scalars_router(scalars),
                 resources_router(ResourceHandlers(jobs, UsageReader(self._store.layout))),
                 boards_router(boards),
@@ -101,6 +110,7 @@ class LogsService:
                 await self._broker.stop()
             await self._bus.close()
             self._store.close()
+            self._known_jobs.close()
 
     async def stop(self) -> None:
         """Let `run` end."""
@@ -112,6 +122,7 @@ class LogsService:
             *(ingest.run() for ingest in self._ingests),
             *storing,
             self._store.compactor.run(),
+            self._known_jobs.run(),
             self._revocations.run(),
             self._boards.run(),
             self._progress.run(),

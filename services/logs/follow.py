@@ -17,7 +17,7 @@ from typing import Final
 from services.logs.adapters.files import StoredLog
 from services.logs.adapters.jobs import Jobs
 from services.logs.adapters.store import LogStore
-from services.logs.domain.cleaning import clean
+from services.logs.domain.cleaning import clean, unchanged
 from services.logs.domain.cursor import Cursor, Place, encode_cursor
 from services.logs.domain.following import Selection, what_follows
 from services.logs.tail import start_of_tail
@@ -46,12 +46,15 @@ class _Followed:
 class Follower:
     """One client's view of a job's logs."""
 
-    def __init__(self, store: LogStore, jobs: Jobs, clock: Clock, job: Job, selection: Selection) -> None:
+    def __init__(
+        self, store: LogStore, jobs: Jobs, clock: Clock, job: Job, selection: Selection, *, raw: bool = False
+    ) -> None:
         self._store = store
         self._jobs = jobs
         self._clock = clock
         self._job = job
         self._selection = selection
+        self._clean = unchanged if raw else clean
         self._attempt = selection.attempt or job.attempt.number
         self._followed: dict[Place, _Followed] = {}
 
@@ -94,7 +97,7 @@ class Follower:
         while followed.sent < log.size:
             start, ended, stop = followed.sent, log.position.ended, min(log.size, followed.sent + PAGE_BYTES)
             data = await self._store.read(log, start, stop)
-            cleaned = clean(data, final=ended and stop == log.size)
+            cleaned = self._clean(data, final=ended and stop == log.size)
             followed.sent += cleaned.used_bytes
             if cleaned.text:
                 return self._chunk(place, start, cleaned.text)

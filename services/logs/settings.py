@@ -1,17 +1,45 @@
-"""Settings of the logs service; each field is the environment variable `TRAINMASTER_<FIELD>`."""
+"""Settings of the logs service; each field is the environment variable `TRAINMASTER_<FIELD>`.
+
+`KeepingSettings` is what the launcher of one machine hands on from its own environment.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from services.logs.adapters.archive import Bucket, S3Archive
+from services.logs.domain.retention import Limits
 from shared.asset_settings import SourceSettings
 from shared.settings import ServiceSettings, SettingsError, variable
+from shared.units import parse_duration_s, parse_memory
 
 _BUCKET: Final = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._=/-]*)?)?$"
+
+_Duration = Annotated[float | None, BeforeValidator(lambda value: _parsed(value, parse_duration_s))]
+_Amount = Annotated[int | None, BeforeValidator(lambda value: _parsed(value, parse_memory))]
+
+
+class KeepingSettings(BaseModel):
+    """Where finished parts of logs go, and how long logs of ended jobs are kept."""
+
+    model_config = ConfigDict(frozen=True)
+
+    log_archive: str = Field(
+        "",
+        pattern=_BUCKET,
+        description="s3://bucket/prefix for finished parts of logs; empty: all stay in the directory",
+    )
+    log_max_age: _Duration = Field(None, description="how long after its end a job's logs are kept; empty: for ever")
+    log_max_per_user: _Amount = Field(None, description="most that the logs of a user's jobs may take; empty: no limit")
+    log_max_per_project: _Amount = Field(None, description="the same of a project")
+
+    def limits(self) -> Limits:
+        """What is kept."""
+        return Limits(self.log_max_age, self.log_max_per_user, self.log_max_per_project)
 
 
 class TensorBoardSettings(BaseModel):
@@ -21,19 +49,13 @@ class TensorBoardSettings(BaseModel):
     tensorboard_idle_s: float = Field(900, gt=0, description="one that nobody looks at is stopped after so long")
 
 
-class LogsSettings(TensorBoardSettings, ServiceSettings, SourceSettings):
+class LogsSettings(ServiceSettings, SourceSettings, KeepingSettings, TensorBoardSettings):
     """What every service needs, and where logs are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     nats_user: str = "logs"
     home: Path = Field(Path.home() / ".trainmaster", description="directory of the platform, with logs/ in it")
-
-    log_archive: str = Field(
-        "",
-        pattern=_BUCKET,
-        description="s3://bucket/prefix for finished parts of logs; empty: all stay in the directory",
-    )
 
     @property
     def directory(self) -> Path:
@@ -50,3 +72,8 @@ class LogsSettings(TensorBoardSettings, ServiceSettings, SourceSettings):
             raise SettingsError(f"wrong settings: {variable('log_archive')}: an archive needs {needed}, too")
         name, _, prefix = self.log_archive.removeprefix("s3://").partition("/")
         return S3Archive(options, Bucket(name, prefix))
+
+
+def _parsed(value: object, parse: Callable[[str], float]) -> object:
+    """A number from its text; what is a number already, or nothing, stays as it is."""
+    return parse(value) if isinstance(value, str) else value

@@ -20,7 +20,7 @@ from services.logs.adapters.segments import SegmentLog, Text, packed_frame
 from services.logs.domain.cleaning import without_sequences
 from services.logs.domain.filters import OVERLAP_BYTES, filter_of
 from services.logs.domain.frames import FRAME_BYTES, Placed, encode_footer, encode_header
-from services.logs.domain.marks import Mark, marks_of, thinned
+from services.logs.domain.marks import Marks, marks_of, thinned
 from services.logs.ports import Archive
 
 TEXT_BYTES: Final = 64 * 1024 * 1024
@@ -145,10 +145,12 @@ def _texts(log: SegmentLog, group: Group) -> Iterator[tuple[Text, bytes]]:
         before = data
 
 
-def _marks(within: Sequence[Placed], start: int, stop: int) -> list[Mark]:
-    marks = [mark for placed in within for mark in marks_of(placed.frame)]
+def _marks(within: Sequence[Placed], start: int, stop: int) -> Marks:
+    given = [marks_of(placed.frame) for placed in within]
+    marks = [mark for each in given for mark in each.each]
     first = max((mark for mark in marks if mark[0] <= start), default=marks[0])
-    return thinned([(start, first[1]), *(mark for mark in marks if start < mark[0] < stop)])
+    spacing = max(each.spacing for each in given)
+    return thinned([(start, first[1]), *(mark for mark in marks if start < mark[0] < stop)], spacing)
 
 
 def _filter_of(data: bytes, before: bytes) -> bytes:

@@ -16,7 +16,7 @@ from services.logs.adapters.wal import Spot, WalFile
 from services.logs.domain.extents import Cut, Extent, FramePlan, cuts_between, plan_frames
 from services.logs.domain.frames import FRAME_BYTES
 from services.logs.domain.lines import count_breaks, start_of_line
-from services.logs.domain.marks import Mark, marks_of, offset_since, time_at
+from services.logs.domain.marks import Mark, Marks, marks_of
 from services.logs.domain.positions import Admission, Position
 from shared.logs_wire import Chunk, FileRef, ReplicaRef
 
@@ -84,18 +84,19 @@ class StoredLog:
         for cut in cuts_between(extents, max(start, stored), stop):
             yield cut.extent.offset + cut.skip, _read_cut(cut)
 
-    def marks_at(self, offset: int) -> list[Mark]:
-        """Times of the bytes around an offset: of its frame, or of its chunk; empty where nothing is there."""
+    def marks_near(self, offset: int) -> tuple[Marks | None, int]:
+        """Times of the bytes around an offset, those of its frame or of its chunk, and up to which offset they hold."""
         extents = self.extents
         if offset < self.segments.snapshot.size:
             found = self.segments.frame_at(offset)
-            return marks_of(found[1].frame) if found else []
-        return next((extent.times for extent in extents if extent.offset <= offset < extent.stop), [])
+            return (marks_of(found[1].frame), found[1].frame.stop) if found else (None, offset + 1)
+        extent = next((each for each in extents if each.offset <= offset < each.stop), None)
+        return (extent.times, extent.stop) if extent else (None, offset + 1)
 
     def time_of(self, offset: int) -> int | None:
         """When the byte at an offset was seen, in Unix milliseconds."""
-        marks = self.marks_at(offset)
-        return time_at(marks, offset) if marks else None
+        marks, _ = self.marks_near(offset)
+        return marks.time_at(offset) if marks else None
 
     def offset_since(self, since_ms: int) -> int:
         """Where what was seen at a time or later begins; the size of the log where nothing was."""
@@ -106,7 +107,7 @@ class StoredLog:
         found = next((extent for extent in extents if extent.last_ms >= since_ms), None)
         if found is None:
             return self.size
-        at = offset_since(found.times, since_ms, exact=True)
+        at = found.times.offset_since(since_ms)
         return found.offset if at is None else at
 
     def offset_of_line(self, line: int) -> int:

@@ -15,10 +15,11 @@ import os
 import threading
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from services.logs.adapters.disk import make_directories, sync_directory, sync_file, write_file_at
 from services.logs.adapters.packing import pack_fast, unpack
@@ -33,10 +34,12 @@ from services.logs.adapters.segment_files import (
 )
 from services.logs.domain.frames import Frame, Placed, encode_footer, encode_header
 from services.logs.domain.lines import count_breaks
-from services.logs.domain.marks import Mark, encode_marks, marks_of, offset_since
+from services.logs.domain.marks import Marks, encode_marks, marks_of
 
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _TRIES: Final = 5
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Text:
     base: int
     first_ms: int
     last_ms: int
-    marks: Sequence[Mark] = ()
+    marks: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +170,33 @@ class SegmentLog:
 
     def texts(self, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
         """The same frame by frame, each with its offset."""
-        at, tries = start, _TRIES
+        at = start
         while at < min(stop, self.snapshot.size):
-            try:
-                text = self._text_at(at, stop)
-            except FileNotFoundError:
-                # A segment was replaced by one that was packed anew, or went into the archive.
-                tries -= 1
-                if tries == 0:
-                    raise
-                if not self.writable:
-                    self.reload()
-                continue
+            text = self.again(partial(self._text_at, at, stop))
             if not text:
                 return
             yield at, text
             at += len(text)
 
+    def segment_at(self, offset: int) -> Segment | None:
+        """The segment that holds an offset."""
+        return _last_at(self.snapshot.segments, offset)
+
     def frame_at(self, offset: int) -> tuple[Segment, Placed] | None:
         """The frame that holds an offset, and its segment."""
+        return self.again(lambda: self._frame_at(offset))
+
+    def again(self, work: Callable[[], Result]) -> Result:
+        """Do work that reads segments; where one of them was replaced meanwhile, with what replaced it."""
+        for _ in range(_TRIES):
+            try:
+                return work()
+            except FileNotFoundError:
+                if not self.writable:
+                    self.reload()
+        return work()
+
+    def _frame_at(self, offset: int) -> tuple[Segment, Placed] | None:
         segment = _last_at(self.snapshot.segments, offset)
         frames = self.reader.frames(segment) if segment else ()
         found = bisect_right(frames, offset, key=lambda placed: placed.frame.offset) - 1
@@ -193,23 +204,41 @@ class SegmentLog:
             return None
         return segment, frames[found]
 
+    def packed_frame_at(self, offset: int) -> tuple[int, bytes] | None:
+        """Length and packed bytes of the frame that begins at an offset; None where none does, or it was replaced."""
+        try:
+            found = self.frame_at(offset)
+            if found is None or found[1].frame.offset != offset:
+                return None
+            segment, placed = found
+            with self.reader.opened(segment) as file:
+                return placed.frame.length, file.read(placed.at, placed.frame.packed_bytes)
+        except FileNotFoundError:
+            return None
+
     def offset_since(self, since_ms: int) -> int | None:
         """Where what was seen at a time or later begins; None where nothing stored was.
 
         Segments are taken for ordered by time, as they are unless a clock was set back.
         """
+        return self.again(lambda: self._offset_since(since_ms))
+
+    def _offset_since(self, since_ms: int) -> int | None:
         segments = self.snapshot.segments
         first = bisect_left(segments, since_ms, key=self._last_ms)
         for segment in segments[first:]:
             for placed in self.reader.frames(segment):
                 if placed.frame.last_ms >= since_ms:
                     marks = marks_of(placed.frame)
-                    at = offset_since(marks, since_ms)
-                    return marks[-1][0] if at is None else at
+                    at = marks.offset_since(since_ms)
+                    return marks.each[-1][0] if at is None else at
         return None
 
     def place_of_line(self, line: int) -> tuple[int, int]:
         """Offset to look for a line from, and the breaks before it: the beginning of the frame that holds it."""
+        return self.again(lambda: self._place_of_line(line))
+
+    def _place_of_line(self, line: int) -> tuple[int, int]:
         segments = self.snapshot.segments
         found = bisect_left(segments, line, key=lambda segment: segment.line) - 1
         frames = self.reader.frames(segments[found]) if found >= 0 else ()
@@ -221,7 +250,7 @@ class SegmentLog:
         return frames[-1].frame.last_ms if frames else 0
 
     def _text_at(self, at: int, stop: int) -> bytes:
-        found = self.frame_at(at)
+        found = self._frame_at(at)
         if found is None:
             return b""
         segment, placed = found
@@ -269,11 +298,11 @@ def packed_frame(text: Text, offset: int, line: int, packed: bytes, *, after_cr:
         first_line=line,
         breaks=count_breaks(text.data, after_cr=after_cr),
         ends_with_cr=text.data.endswith(b"\r"),
-        first_ms=text.marks[0][1] if text.marks else text.first_ms,
+        first_ms=text.marks.each[0][1] if text.marks else text.first_ms,
         last_ms=text.last_ms,
         packed_bytes=len(packed),
         packed_crc=zlib.crc32(packed),
-        marks=encode_marks(text.marks[1:], offset, text.marks[0][1]) if text.marks else b"",
+        marks=encode_marks(text.marks) if text.marks else b"",
     )
     return frame, packed
 

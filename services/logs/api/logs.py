@@ -1,4 +1,4 @@
-"""`/v1/logs`: which logs a job has, a part of one, and all of them as they grow.
+"""`/v1/logs`: which logs a job has, a part of one, a whole one as a file, lines of all, and all of them as they grow.
 
 Text comes cleaned (see `services.logs.domain.cleaning`) unless it is asked for raw. Offsets are always those of the raw
 bytes. A log is never shown as HTML: its type is plain text or bytes, and browsers are told not to guess.
@@ -6,71 +6,41 @@ bytes. A log is never shown as HTML: its type is plain text or bytes, and browse
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from fastapi import APIRouter, Header, Query
 from starlette.responses import Response, StreamingResponse
 
-from services.logs.domain.cursor import CURSOR_MAX_CHARS
+from services.logs.api.documents import (
+    Attempt,
+    DownloadQuery,
+    FollowQuery,
+    Index,
+    JobLogs,
+    LastEventId,
+    LogLines,
+    MergedQuery,
+    PartQuery,
+    ReplicaLog,
+    lines_document,
+    millis_of,
+)
 from services.logs.domain.following import Selection
-from services.logs.handlers import LogHandlers, Part, Wanted
-from services.logs.tail import TAIL_MAX_BYTES
+from services.logs.download import ByteRange, UnsatisfiableRangeError, packed_clean, packed_raw, range_of
+from services.logs.handlers import LogHandlers, LogName, Part
 from shared.http.routing import CurrentUser, api_router
 from shared.http.sse import EventStream
-from shared.units import format_bytes
 
-TAIL_MAX_LINES = 100_000
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+}
+_TEXT: Final = "text/plain; charset=utf-8"
+_BYTES: Final = "application/octet-stream"
 
-Attempt = Annotated[int, Path(ge=1, le=1_000_000)]
-Index = Annotated[int, Path(ge=0, le=1_000_000)]
-LastEventId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=CURSOR_MAX_CHARS)]
-
-
-class ReplicaLog(BaseModel):
-    """One log of a job."""
-
-    attempt: int
-    role: str
-    index: int
-    size: int = Field(description="bytes so far")
-    ended: bool = Field(description="whether nothing more comes")
-
-
-class JobLogs(BaseModel):
-    """All logs of a job."""
-
-    replicas: list[ReplicaLog]
-
-
-class PartQuery(BaseModel):
-    """Which part of a log."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    offset: int | None = Field(None, ge=0, description="first byte; default: the beginning")
-    limit: int | None = Field(None, ge=1, description="bytes at most; default: all there is")
-    tail: int | None = Field(
-        None, ge=0, le=TAIL_MAX_LINES, description=f"the last lines, at most {format_bytes(TAIL_MAX_BYTES)} of them"
-    )
-    raw: bool = Field(default=False, description="the very bytes that were written")
-
-    @model_validator(mode="after")
-    def _one_beginning(self) -> PartQuery:
-        if self.offset is not None and self.tail is not None:
-            raise ValueError("give an offset or a tail, not both")
-        return self
-
-
-class FollowQuery(BaseModel):
-    """Which logs to follow, and how much of what is there."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    attempt: int | None = Field(None, ge=1, description="default: the last attempt, and those that come after it")
-    role: str | None = Field(None, max_length=63)
-    index: int | None = Field(None, ge=0)
-    tail: int | None = Field(None, ge=0, le=TAIL_MAX_LINES, description="begin with the last lines; default: with all")
+RangeHeader = Annotated[str | None, Header(alias="Range", max_length=200)]
 
 
 def logs_router(handlers: LogHandlers) -> APIRouter:
@@ -102,28 +72,78 @@ def logs_router(handlers: LogHandlers) -> APIRouter:
         last_event_id: LastEventId = None,
     ) -> Response:
         """Text of a job's logs as it is written: events `chunk`, and `end` when nothing more can come."""
-        selection = Selection(query.attempt, query.role, query.index)
-        return EventStream(await handlers.follow(user, job, selection, query.tail, last_event_id))
+        events = await handlers.follow(user, job, query.selection, query.tail, last_event_id, raw=query.raw)
+        return EventStream(events)
+
+    @router.get("/v1/logs/{job}/lines", tags=["logs"])
+    async def merged_lines(user: CurrentUser, job: str, query: Annotated[MergedQuery, Query()]) -> LogLines:
+        """Lines of the replicas of an attempt in the order in which they were seen, page by page."""
+        page = await handlers.lines(
+            user,
+            job,
+            Selection(query.attempt, query.role, query.index),
+            limit=query.limit,
+            since_ms=millis_of(query.since),
+            until_ms=millis_of(query.until),
+            cursor=query.cursor,
+            raw=query.raw,
+        )
+        return lines_document(page)
 
     @router.get("/v1/logs/{job}/{attempt}/{role}/{index}", tags=["logs"], response_class=Response)
     async def read_log(
         user: CurrentUser, job: str, attempt: Attempt, role: str, index: Index, query: Annotated[PartQuery, Query()]
     ) -> Response:
         """A part of one log; `Tm-Next-Offset` is where the next part begins."""
-        wanted = Wanted(query.offset, query.limit, query.tail, query.raw)
-        return _answer(await handlers.part(user, job, attempt, role, index, wanted), raw=query.raw)
+        part = await handlers.part(user, LogName(job, attempt, role, index), query.wanted)
+        return _answer(part, raw=query.raw)
+
+    @router.get("/v1/logs/{job}/{attempt}/{role}/{index}/download", tags=["logs"], response_class=Response)
+    async def download_log(
+        user: CurrentUser,
+        job: str,
+        attempt: Attempt,
+        role: str,
+        index: Index,
+        query: Annotated[DownloadQuery, Query()],
+        wanted: RangeHeader = None,
+    ) -> Response:
+        """What one log holds so far, as a file: text, or with `raw` the bytes, which may be asked for in ranges."""
+        log = await handlers.log(user, LogName(job, attempt, role, index))
+        name = f"{log.replica.job}-{attempt}-{log.replica.role}-{index}.log"
+        size = log.size
+        if query.zstd:
+            packed = packed_raw(log, size) if query.raw else packed_clean(handlers, log, size)
+            return _file(packed, f"{name}.zst", "application/zstd")
+        if not query.raw:
+            return _file(handlers.content(log, 0, size, raw=False), name, _TEXT)
+        try:
+            part = range_of(wanted, size)
+        except UnsatisfiableRangeError:
+            return Response(status_code=416, headers={**_HEADERS, "Content-Range": f"bytes */{size}"})
+        whole = part or ByteRange(0, size)
+        response = _file(handlers.content(log, whole.start, whole.stop, raw=True), name, _BYTES)
+        response.headers["Accept-Ranges"] = "bytes"
+        response.headers["Content-Length"] = str(whole.stop - whole.start)
+        if part is not None:
+            response.status_code = 206
+            response.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+        return response
 
     return router
 
 
 def _answer(part: Part, *, raw: bool) -> Response:
     headers = {
+        **_HEADERS,
         "Tm-Offset": str(part.start),
         "Tm-Next-Offset": str(part.stop),
         "Tm-Size": str(part.size),
         "Tm-Ended": str(part.ended).lower(),
-        "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
     }
-    media_type = "application/octet-stream" if raw else "text/plain; charset=utf-8"
-    return StreamingResponse(part.content, media_type=media_type, headers=headers)
+    return StreamingResponse(part.content, media_type=_BYTES if raw else _TEXT, headers=headers)
+
+
+def _file(content: AsyncIterator[bytes], name: str, media_type: str) -> Response:
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(content, media_type=media_type, headers=headers)

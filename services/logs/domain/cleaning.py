@@ -56,6 +56,12 @@ def clean(data: bytes, *, final: bool) -> Cleaned:
     return Cleaned(_text_of(data[:used]), used)
 
 
+def unchanged(data: bytes, *, final: bool) -> Cleaned:
+    """The page as text and nothing more; half a character at its end is left for later."""
+    used = len(data) if final else len(data) - _half_character(data[-4:])
+    return Cleaned(data[:used].decode("utf-8", "replace"), used)
+
+
 def _text_of(data: bytes) -> str:
     if _NEEDS_WORK.search(data) is None:
         return data.decode("ascii")

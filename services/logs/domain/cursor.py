@@ -44,14 +44,14 @@ def encode_cursor(cursor: Cursor) -> str:
     return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
 
-def decode_cursor(text: str) -> Cursor:
-    """The cursor in the text; raises InvalidInputError where it is none of ours."""
+def decode_cursor(text: str, place: str = "/header/last-event-id") -> Cursor:
+    """The cursor in the text, which stood at this place; raises InvalidInputError where it is none of ours."""
     try:
         packed = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return _unpack(packed)
     except (binascii.Error, ValueError, IndexError):
-        message = f"{text[:40]!r} is no event id of this stream; send back an id that it gave"
-        raise InvalidInputError((Violation("/header/last-event-id", "bad-event-id", message),)) from None
+        message = f"{text[:40]!r} was not given out for this; send back one that was"
+        raise InvalidInputError((Violation(place, "bad-event-id", message),)) from None
 
 
 def _unpack(packed: bytes) -> Cursor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from services.logs.domain.frames import FRAME_BYTES
-from services.logs.domain.marks import Mark, thinned, time_at
+from services.logs.domain.marks import Mark, Marks, thinned
 
 Place = TypeVar("Place")
 
@@ -31,15 +31,15 @@ class Extent(Generic[Place]):
         return self.offset + self.length
 
     @property
-    def times(self) -> list[Mark]:
+    def times(self) -> Marks:
         """Its marks; one at its beginning where it came without any."""
-        return list(self.marks) or [(self.offset, self.first_ms)]
+        return Marks(self.marks or ((self.offset, self.first_ms),))
 
     def marks_between(self, start: int, stop: int) -> Iterator[Mark]:
         """Times of the bytes in a range, the first at its beginning."""
         marks = self.times
-        yield start, time_at(marks, start)
-        yield from (mark for mark in marks if start < mark[0] < stop)
+        yield start, marks.time_at(start)
+        yield from (mark for mark in marks.each if start < mark[0] < stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class FramePlan(Generic[Place]):
         return max(cut.extent.last_ms for cut in self.cuts)
 
     @property
-    def marks(self) -> list[Mark]:
+    def marks(self) -> Marks:
         """Times within the frame."""
         return thinned(mark for cut in self.cuts for mark in cut.marks)
 

@@ -19,7 +19,7 @@ from services.logs.adapters.segment_files import Segment, in_order, parse_name
 from services.logs.adapters.segments import Place, SegmentLog, Text
 from services.logs.domain.filters import LiteralFilter
 from services.logs.domain.lines import count_breaks
-from services.logs.domain.marks import SPACING_BYTES, Mark
+from services.logs.domain.marks import Marks
 from tests.support.scratch import scratch
 from tests.support.training_log import training_text
 
@@ -40,7 +40,7 @@ def written(directory: Path, parts: list[bytes], *, ended: bool) -> SegmentLog:
     log = SegmentLog(Place(directory))
     offset = 0
     for number, part in enumerate(parts):
-        marks: list[Mark] = [(offset, 1000 * number)]
+        marks = Marks(((offset, 1000 * number),))
         log.append([Text(part, 1, 0, 1000 * number, 1000 * number + 500, marks)])
         offset += len(part)
     if ended:
@@ -130,9 +130,7 @@ def test_times_are_found_in_packed_segments():
     with small_sizes() as directory:
         log = packed(written(directory, [bytes([65 + n]) * 3000 for n in range(6)], ended=True))
         for millis, offset in ((0, 0), (1000, 3000), (3000, 9000)):
-            found = log.offset_since(millis)
-            assert found is not None
-            assert offset - SPACING_BYTES < found <= offset
+            assert log.offset_since(millis) == offset
         assert log.offset_since(10**9) is None
 
 

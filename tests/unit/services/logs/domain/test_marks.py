@@ -1,4 +1,4 @@
-"""Times within a frame: kept small, in order of the bytes, and none of them ever later than what it stands for."""
+"""Times within a frame: kept small, in order of the bytes, and what was seen since a time is never missed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.logs.domain.frames import MARKS_MAX_BYTES, Frame
-from services.logs.domain.marks import SPACING_BYTES, Mark, encode_marks, marks_of, offset_since, thinned, time_at
+from services.logs.domain.marks import MARKS_MAX, Mark, Marks, encode_marks, marks_of, thinned
 
-steps = st.lists(st.tuples(st.integers(1, 3 * SPACING_BYTES), st.integers(-5000, 100_000)), min_size=1, max_size=60)
+steps = st.lists(st.tuples(st.integers(1, 3000), st.integers(-5000, 100_000)), min_size=1, max_size=60)
+forward = st.tuples(st.integers(1, 300), st.integers(0, 100_000))
 
 
 def marks_from(given_steps: list[tuple[int, int]], millis: int = 1_790_000_000_000) -> list[Mark]:
@@ -19,55 +20,52 @@ def marks_from(given_steps: list[tuple[int, int]], millis: int = 1_790_000_000_0
     return marks
 
 
-def frame_with(marks: list[Mark]) -> Frame:
-    offset, millis = marks[0]
-    packed = encode_marks(marks[1:], offset, millis)
-    return Frame(1, 0, offset, 10**6, 0, 0, False, millis, marks[-1][1], 1, 0, packed)
+def frame_with(marks: Marks) -> Frame:
+    offset, millis = marks.each[0]
+    return Frame(1, 0, offset, 10**6, 0, 0, False, millis, marks.each[-1][1], 1, 0, encode_marks(marks))
 
 
-@given(steps)
-def test_marks_are_read_as_they_were_written(given_steps: list[tuple[int, int]]):
-    marks = marks_from(given_steps)
+@given(steps, st.integers(0, 10**6))
+def test_marks_are_read_as_they_were_written(given_steps: list[tuple[int, int]], spacing: int):
+    marks = Marks(tuple(marks_from(given_steps)), spacing)
     assert marks_of(frame_with(marks)) == marks
 
 
-@given(steps)
-def test_thinned_marks_are_some_of_them_and_few(given_steps: list[tuple[int, int]]):
+@given(st.lists(forward, min_size=MARKS_MAX + 1, max_size=400), st.data())
+def test_thinned_marks_are_few_and_miss_nothing(given_steps: list[tuple[int, int]], data: st.DataObject):
     marks = marks_from(given_steps)
     few = thinned(marks)
-    assert set(few) <= set(marks)
-    assert few == sorted(few)
-    assert (few[0], few[-1]) == (marks[0], marks[-1])
-    assert len(few) <= 2 * ((marks[-1][0] - marks[0][0]) // SPACING_BYTES + 1)
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 3 * SPACING_BYTES), st.integers(0, 100_000)), min_size=1, max_size=60), st.data()
-)
-def test_what_was_seen_since_a_time_begins_at_the_offset_or_a_little_behind(
-    given_steps: list[tuple[int, int]], data: st.DataObject
-):
-    marks = marks_from(given_steps)
+    assert set(few.each) <= set(marks)
+    assert (few.each[0], few.each[-1]) == (marks[0], marks[-1])
+    assert len(few.each) <= MARKS_MAX
     since = data.draw(st.integers(marks[0][1] - 5, marks[-1][1]))
-    exact = offset_since(marks, since, exact=True)
-    found = offset_since(thinned(marks), since)
+    exact, found = Marks(tuple(marks)).offset_since(since), few.offset_since(since)
     assert exact is not None
     assert found is not None
-    assert found <= exact < found + SPACING_BYTES
+    assert found <= exact < found + few.spacing
+
+
+@given(st.lists(forward, min_size=1, max_size=MARKS_MAX))
+def test_as_many_as_there_is_room_for_are_all_kept(given_steps: list[tuple[int, int]]):
+    marks = marks_from(given_steps)
+    assert thinned(marks) == Marks(tuple(marks))
 
 
 def test_nothing_was_seen_since_a_later_time():
-    assert offset_since([(0, 5), (10, 7)], 8) is None
+    assert Marks(((0, 5), (10, 7))).offset_since(8) is None
 
 
 def test_the_time_of_a_byte_is_that_of_the_mark_before_it():
-    marks = [(10, 100), (20, 300), (30, 200)]
-    assert [time_at(marks, offset) for offset in (5, 10, 19, 20, 35)] == [100, 100, 100, 300, 200]
+    marks = Marks(((10, 100), (20, 300), (30, 200)))
+    assert [marks.time_at(offset) for offset in (5, 10, 19, 20, 35)] == [100, 100, 100, 300, 200]
+
+
+def test_a_frame_without_marks_has_the_time_of_its_beginning():
+    assert marks_of(Frame(1, 0, 7, 1, 0, 0, False, 50, 60, 1, 0)) == Marks(((7, 50),))
 
 
 def test_more_marks_than_there_is_room_for_are_left_out():
-    marks = [(number * SPACING_BYTES, number * 10**9) for number in range(2000)]
-    packed = encode_marks(marks, 0, 0)
-    assert len(packed) <= MARKS_MAX_BYTES
-    kept = marks_of(Frame(1, 0, 0, 1, 0, 0, False, 0, 0, 1, 0, packed))
-    assert kept[1:] == marks[: len(kept) - 1]
+    marks = Marks(tuple((number * 2048, number * 10**9) for number in range(2000)))
+    assert len(encode_marks(marks)) <= MARKS_MAX_BYTES
+    kept = marks_of(frame_with(marks))
+    assert kept.each == marks.each[: len(kept.each)]
