@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 from shared.errors import TrainmasterError
 
-PARTITIONS: Final = 16
+LOG_PARTITIONS: Final = 16
 CHUNK_MAX_BYTES: Final = 64 * 1024
 LOG_SUBJECTS: Final = "tm.log.>"
 KEPT_SUBJECTS: Final = "tm.kept.>"
@@ -110,7 +110,7 @@ class Kept:
 
 def partition_of(job: str) -> int:
     """Partition of a job's chunks."""
-    return zlib.crc32(job.encode()) % PARTITIONS
+    return zlib.crc32(job.encode()) % LOG_PARTITIONS
 
 
 def chunk_subject(replica: ReplicaRef) -> str:

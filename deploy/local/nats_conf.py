@@ -23,7 +23,6 @@ from shared.bus.streams import (
     EVIDENCE_BUCKET,
     JOBS,
     LEASE_BUCKET,
-    LOG_PARTITIONS,
     LOGS_DELETIONS,
     NODES,
     REVOCATION_BUCKET,
@@ -36,6 +35,7 @@ from shared.bus.streams import (
     watchdog_partition,
 )
 from shared.events import PAYLOADS
+from shared.logs_wire import LOG_PARTITIONS
 
 _MAX_PAYLOAD: Final = "1MB"
 _CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partition}

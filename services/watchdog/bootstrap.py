@@ -25,11 +25,12 @@ from shared import checks
 from shared.bus import Bus
 from shared.bus.blobs import Blobs
 from shared.bus.reactions import react, reactions_broker
-from shared.bus.streams import EVIDENCE_BUCKET, LOG_PARTITIONS, WATCHDOG_ATTEMPTS, watchdog_partition
+from shared.bus.streams import EVIDENCE_BUCKET, WATCHDOG_ATTEMPTS, watchdog_partition
 from shared.clock import Clock, SystemClock
 from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
+from shared.logs_wire import LOG_PARTITIONS
 from shared.readmodel import JobReadModel
 from shared.tasks import end, run_together
 from shared.telemetry import Tracing

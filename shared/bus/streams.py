@@ -25,6 +25,7 @@ from nats.js.api import (
     StreamConfig,
 )
 
+from shared.logs_wire import LOG_PARTITIONS
 from shared.units import GIB, MIB
 
 JOBS: Final = "JOBS"
@@ -42,7 +43,6 @@ CODE_BUCKET: Final = "code"
 EVIDENCE_BUCKET: Final = "evidence"
 
 EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
-LOG_PARTITIONS: Final = 16
 
 _DAY_S: Final = 24 * 3600
 _USAGE_KEPT_S: Final = 400 * _DAY_S

@@ -13,7 +13,7 @@ from services.logs.adapters.layout import Layout
 from services.logs.adapters.partition import Partition
 from services.logs.adapters.segment_files import SegmentReader
 from services.logs.ports import Archive
-from shared.logs_wire import PARTITIONS, ReplicaRef, partition_of
+from shared.logs_wire import LOG_PARTITIONS, ReplicaRef, partition_of
 
 _READ_HERE_BYTES: Final = 64 * 1024
 
@@ -25,7 +25,9 @@ class LogStore:
         self.bells = Bells()
         self.layout = Layout(root, archive)
         reader = SegmentReader(archive)
-        self.partitions = tuple(Partition(number, self.layout, self.bells.ring, reader) for number in range(PARTITIONS))
+        self.partitions = tuple(
+            Partition(number, self.layout, self.bells.ring, reader) for number in range(LOG_PARTITIONS)
+        )
         self.compactor = Compactor(self.layout, lambda: self.partitions)
 
     async def log(self, replica: ReplicaRef) -> StoredLog:

@@ -17,7 +17,6 @@ from shared.agent_wire import probe_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
 from shared.bus.provision import provision
 from shared.bus.streams import (
-    LOG_PARTITIONS,
     SECRETS_BUCKET,
     WATCHDOG_ATTEMPTS,
     logs_partition,
@@ -25,6 +24,7 @@ from shared.bus.streams import (
 )
 from shared.events import Event, Payload
 from shared.ids import new_job_id
+from shared.logs_wire import LOG_PARTITIONS
 from shared.vault import Keyring, Vault
 from tests.support.jobs import START, event, placed, submitted
 from tests.support.nats import NatsServer
@@ -33,7 +33,7 @@ PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 
 
 class GuardedServer(NatsServer):
-    def write_config(self) -> Path:
+    def write_config(self, *, sync_always: bool = True) -> Path:
         config = self.store / "nats.conf"
         config.write_text(nats_config(self.port, self.store / "js", PASSWORDS))
         return config

@@ -139,7 +139,7 @@ async def test_a_wrong_query_is_told_by_place(kept: KeptLogs):
         "tail=-1": "/query/tail",
         "tail=1000000": "/query/tail",
         "raw=perhaps": "/query/raw",
-        "lines=3": "/query/lines",
+        "rows=3": "/query/rows",
         "offset=1&tail=1": "/query",
     }
     answers = {query: await kept.client().get(f"/v1/logs/{job}/1/worker/0?{query}") for query in wrong}

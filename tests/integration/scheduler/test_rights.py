@@ -23,7 +23,7 @@ PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 
 
 class GuardedServer(NatsServer):
-    def write_config(self) -> Path:
+    def write_config(self, *, sync_always: bool = True) -> Path:
         config = self.store / "nats.conf"
         config.write_text(nats_config(self.port, self.store / "js", PASSWORDS))
         return config

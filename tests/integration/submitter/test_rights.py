@@ -26,7 +26,7 @@ PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 class GuardedServer(NatsServer):
     """A server with the users and rights of the one-machine platform."""
 
-    def write_config(self) -> Path:
+    def write_config(self, *, sync_always: bool = True) -> Path:
         config = self.store / "nats.conf"
         config.write_text(nats_config(self.port, self.store / "js", PASSWORDS))
         return config
