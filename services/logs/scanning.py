@@ -124,6 +124,8 @@ def _line_start(log: StoredLog, offset: int) -> int:
 
 def _line_stop(log: StoredLog, offset: int) -> int:
     """Where the line ends that goes on at an offset; not more than a long line behind it."""
+    if log.read(max(0, offset - 1), offset) in (b"\n", b"\r"):
+        return offset
     behind = log.read(offset, min(log.size, offset + LINE_MAX_BYTES)).replace(b"\r", b"\n")
     found = behind.find(b"\n") + 1
     return offset + (found or len(behind))

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from services.logs import scanning as scanning_module
@@ -97,6 +97,7 @@ def test_every_line_with_the_literal_is_found_once(text: bytes, chunk: int, part
 
 
 @given(texts, st.integers(1, 50), st.integers(0, 600), st.integers(1, 3))
+@example(b"straw" * 6 + b"\n" * 10 + b"needle", 1, 0, 2)
 def test_a_search_in_steps_finds_the_same(text: bytes, chunk: int, part: int, limit: int):
     with small_sizes() as directory:
         log = stored(directory, text, chunk, part, packed=True)
