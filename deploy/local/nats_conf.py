@@ -34,7 +34,7 @@ from shared.bus.streams import (
     logs_partition,
     watchdog_partition,
 )
-from shared.events import PAYLOADS
+from shared.events import PAYLOADS, NodeSuspected
 from shared.logs_wire import LOG_PARTITIONS
 
 _MAX_PAYLOAD: Final = "1MB"
@@ -149,6 +149,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         (
             *_EVERYBODY,
             *_authored("watchdog"),
+            f"tm.node.*.*.{NodeSuspected.SUFFIX}",
             *_reaction(WATCHDOG_ATTEMPTS),
             *_reacts_to_logs("watchdog"),
             "$JS.API.STREAM.INFO.LOGS",

@@ -13,12 +13,15 @@ from prometheus_client import CollectorRegistry
 from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.memory import Memory
 from services.watchdog.bundles import Bundles
+from services.watchdog.catalogue import built_in_rules, preset_rows
+from services.watchdog.domain.clocks import Clocks
 from services.watchdog.evidence import Evidence
 from services.watchdog.handlers import RetryDecisions
 from services.watchdog.hangs import HangDetector
 from services.watchdog.incidents import Incidents
 from services.watchdog.log_path import LogPath
-from services.watchdog.scanning import PartitionScanner
+from services.watchdog.rulebooks import Rulebooks
+from services.watchdog.scanning import PartitionScanner, Reading
 from services.watchdog.settings import WatchdogSettings
 from services.watchdog.watched import WatchedJobs
 from shared import checks
@@ -51,10 +54,11 @@ class WatchdogService:
         self._jobs = JobReadModel(settings.readmodel_file, bus)
         self._memory = Memory(settings.memory_file)
         self._watched = WatchedJobs(bus, self._jobs, self._memory)
-        incidents = Incidents(bus, clock, registry)
+        rulebooks = Rulebooks(built_in_rules(), preset_rows())
+        incidents = Incidents(bus, clock, registry, rulebooks)
+        logs = Reading(self._watched, rulebooks, self._memory, incidents, Clocks())
         self._scanners = tuple(
-            PartitionScanner(bus, watchdog_partition(number), self._watched, self._memory, incidents, clock)
-            for number in range(LOG_PARTITIONS)
+            PartitionScanner(bus, watchdog_partition(number), logs, clock) for number in range(LOG_PARTITIONS)
         )
         blobs = Blobs(bus.js, EVIDENCE_BUCKET)
         self._bundles = Bundles(bus, Agents(bus), blobs, self._memory, clock, registry)
@@ -63,7 +67,7 @@ class WatchdogService:
         )
         self._path = LogPath(bus, self._scanners, clock)
         evidence = Evidence(self._path, self._scanners, self._memory, clock)
-        self._decisions = RetryDecisions(bus, clock, registry, evidence)
+        self._decisions = RetryDecisions(bus, clock, registry, evidence, rulebooks)
         self._broker = _attempts_broker(bus, self._decisions)
         self.reacts = asyncio.Event()
         self.app: FastAPI = create_app(

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter
 from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.memory import Memory
 from services.watchdog.domain.bundle import Looked, bundle_of, told_of
-from services.watchdog.domain.matching import shown
+from services.watchdog.domain.matching import last_lines
 from services.watchdog.domain.silence import SILENCE_RULES
 from shared.agent_evidence import MachineLook, StacksRequest
 from shared.bus import Bus, BusError
@@ -105,9 +105,7 @@ class Bundles:
         }
 
     def _lines_of(self, replica: ReplicaRef) -> tuple[str, ...]:
-        scan = self._memory.scan(replica)
-        lines = (*scan.context, scan.line) if scan.line.strip() else scan.context
-        return tuple(map(shown, lines))
+        return last_lines(self._memory.scan(replica))
 
     async def _keep(self, job: Job, incident: IncidentRaised, looked: Looked) -> None:
         bundle = bundle_of(job, incident, looked, self._clock.now())

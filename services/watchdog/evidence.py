@@ -9,18 +9,20 @@ from typing import Final
 import structlog
 
 from services.watchdog.adapters.memory import Memory
-from services.watchdog.domain.policy import Found
+from services.watchdog.domain.policy import Heard
 from services.watchdog.domain.waiting import Patience
 from services.watchdog.log_path import LogPath
 from services.watchdog.scanning import PartitionScanner
 from shared.clock import Clock
 from shared.errors import UnavailableError
+from shared.events import Progress
 from shared.events import ReplicaRef as EventReplica
 from shared.jobs import Job
 from shared.logs_wire import ReplicaRef, partition_of
 
 BACKLOG_WAIT_S: Final = 30.0
 LOOK_S: Final = 1.0
+CAUSE_WAIT_S: Final = 2.0
 
 
 class Evidence:
@@ -33,16 +35,25 @@ class Evidence:
         self._clock = clock
         self._log = structlog.get_logger(service="watchdog")
 
-    def found(self, job: Job) -> tuple[Found, ...]:
-        """Lines in the logs of the job's present attempt."""
-        return self._memory.found(job.id, job.attempt.number)
+    def heard(self, job: Job) -> Heard:
+        """What the logs of the job's present attempt say."""
+        key = job.id, job.attempt.number
+        progress = self._memory.progress(*key)
+        told = Progress(epoch=progress.epoch, step=progress.step) if progress else None
+        return Heard(self._memory.found(*key), told)
+
+    async def await_cause(self, job: Job, replicas: Sequence[EventReplica]) -> None:
+        """Return once these logs are read to their ends, or a moment has passed: they decide nothing, only explain."""
+        refs = _refs(job, replicas)
+        scanner = self._scanners[partition_of(job.id)]
+        await self._within(CAUSE_WAIT_S, scanner, lambda: not self._unread(refs))
 
     async def await_logs(self, job: Job, replicas: Sequence[EventReplica]) -> None:
         """Return once these logs are read to their ends, or were waited for long enough.
 
         Raises UnavailableError while what had piled up before this watchdog started is still being read.
         """
-        refs = {ReplicaRef(job.id, job.attempt.number, each.role, each.index) for each in replicas}
+        refs = _refs(job, replicas)
         if not refs or not self._unread(refs):
             return
         scanner = self._scanners[partition_of(job.id)]
@@ -69,3 +80,7 @@ class Evidence:
         finally:
             time_is_up.cancel()
         return True
+
+
+def _refs(job: Job, replicas: Sequence[EventReplica]) -> set[ReplicaRef]:
+    return {ReplicaRef(job.id, job.attempt.number, each.role, each.index) for each in replicas}

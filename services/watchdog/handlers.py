@@ -16,10 +16,12 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 from pydantic import ValidationError
 
-from services.watchdog.domain.policy import decide, is_due, logs_to_await
+from services.watchdog.domain.policy import decide, is_due, logs_to_await, logs_with_a_cause
+from services.watchdog.domain.suspicion import suspicions
 from services.watchdog.domain.terms import Terms
 from services.watchdog.domain.wording import ROOT_CAUSES
 from services.watchdog.evidence import Evidence
+from services.watchdog.rulebooks import Rulebooks
 from shared.bus import Bus, ConcurrentWriteError
 from shared.bus.deadletters import UnhandleableError
 from shared.clock import Clock
@@ -34,10 +36,13 @@ MAX_TRIES: Final = 10
 class RetryDecisions:
     """Handler of `attempt.ended`."""
 
-    def __init__(self, bus: Bus, clock: Clock, registry: CollectorRegistry, evidence: Evidence) -> None:
+    def __init__(
+        self, bus: Bus, clock: Clock, registry: CollectorRegistry, evidence: Evidence, rulebooks: Rulebooks
+    ) -> None:
         self._bus = bus
         self._clock = clock
         self._evidence = evidence
+        self._rulebooks = rulebooks
         self._log = structlog.get_logger(service="watchdog")
         self._decisions = Counter(
             "trainmaster_watchdog_decisions",
@@ -51,7 +56,7 @@ class RetryDecisions:
         await self._await_logs(recorded.event.subject)
         for _ in range(MAX_TRIES):
             job = await self._bus.load_job(recorded.event.subject)
-            decision = decide(job, _terms(job), self._evidence.found(job)) if job and is_due(job) else None
+            decision = self._decide(job) if job and is_due(job) else None
             if job is None or decision is None:
                 return
             try:
@@ -59,6 +64,7 @@ class RetryDecisions:
             except ConcurrentWriteError:
                 continue
             self._note(decision)
+            await self._suspect(job, decision)
             return
         raise UnavailableError(f"job {recorded.event.subject} changed {MAX_TRIES} times while it was decided about")
 
@@ -77,8 +83,24 @@ class RetryDecisions:
 
     async def _await_logs(self, job_id: str) -> None:
         job = await self._bus.load_job(job_id)
-        if job is not None and is_due(job):
-            await self._evidence.await_logs(job, logs_to_await(job, _terms(job)))
+        if job is None or not is_due(job):
+            return
+        deciding = logs_to_await(job, _terms(job))
+        if deciding:
+            await self._evidence.await_logs(job, deciding)
+        else:
+            await self._evidence.await_cause(job, logs_with_a_cause(job))
+
+    def _decide(self, job: Job) -> RetryDecided | None:
+        return decide(job, _terms(job), self._rulebooks.catalogue, self._evidence.heard(job))
+
+    async def _suspect(self, job: Job, decision: RetryDecided) -> None:
+        """Tell the ledger of nodes; a note that is lost with the connection costs no attempt."""
+        for event, subject in suspicions(job, decision, self._clock.now()):
+            try:
+                await self._bus.observe(event, subject=subject)
+            except TrainmasterError as error:
+                self._log.warning("suspicion_lost", job=job.id, reason=error.message)
 
     def _event(self, job: Job, decision: RetryDecided, cause: Event) -> Event:
         return Event.of(
@@ -100,6 +122,7 @@ class RetryDecisions:
             retry=decision.retry,
             rule=decision.rule,
             root_cause=decision.root_cause,
+            cause=decision.cause.rule if decision.cause else None,
             budget_left=decision.budget_left,
             reason=decision.reason,
         )

@@ -7,23 +7,24 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from services.watchdog.domain.presets import PRESETS
 from services.watchdog.domain.silence import SILENCE_RULES
+from services.watchdog.rulebooks import Rulebooks
 from shared.bus import Bus, BusUnavailableError
 from shared.clock import Clock
 from shared.events import Event, IncidentRaised
 from shared.jobs import Job
 from shared.telemetry import bounded
 
-RULES: Final = (*SILENCE_RULES, *(rule.id for rule in PRESETS), "message")
+_OTHERS: Final = (*SILENCE_RULES, "message", "given-up")
 
 
 class Incidents:
     """Writes incidents of jobs."""
 
-    def __init__(self, bus: Bus, clock: Clock, registry: CollectorRegistry) -> None:
+    def __init__(self, bus: Bus, clock: Clock, registry: CollectorRegistry, rulebooks: Rulebooks) -> None:
         self._bus = bus
         self._clock = clock
+        self._rulebooks = rulebooks
         self._log = structlog.get_logger(service="watchdog")
         self._raised = Counter(
             "trainmaster_watchdog_incidents", "Incidents raised, by rule.", ("rule",), registry=registry
@@ -48,11 +49,10 @@ class Incidents:
                 self._log.warning("incident_waits", job=job.id, reason=error.message)
                 continue
             break
-        self._raised.labels(
-            bounded(incident.rule.split("/")[0] if _is_message(incident) else incident.rule, RULES)
-        ).inc()
+        self._raised.labels(self._label(incident.rule)).inc()
         self._log.info("incident_raised", job=job.id, attempt=attempt, rule=incident.rule, action=incident.action)
 
-
-def _is_message(incident: IncidentRaised) -> bool:
-    return incident.rule.startswith("message/")
+    def _label(self, rule: str) -> str:
+        """Rules of the catalogue by their ids, users' messages as one."""
+        kind = rule.split("/", maxsplit=1)[0] if rule.startswith(("message/", "given-up/")) else rule
+        return kind if kind in self._rulebooks.catalogue.rules else bounded(kind, _OTHERS)

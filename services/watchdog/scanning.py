@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -23,11 +23,13 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
-from services.watchdog.adapters.memory import AttemptKey, Changes, Memory
+from services.watchdog.adapters.memory import AttemptKey, Changes, Memory, Noticed
+from services.watchdog.domain.clocks import Clocks
+from services.watchdog.domain.found import Sighting
 from services.watchdog.domain.matching import Hit, Scan, take
-from services.watchdog.domain.policy import Found
-from services.watchdog.domain.telling import incident_of, is_told, part_of
+from services.watchdog.domain.telling import are_told, incident_of, part_of
 from services.watchdog.incidents import Incidents
+from services.watchdog.rulebooks import Rulebooks
 from services.watchdog.watched import Watched, WatchedJobs
 from shared.bus import Bus, BusUnavailableError
 from shared.bus.deadletters import DeadLetter, bury
@@ -49,29 +51,43 @@ class _Batch:
     """What a batch of messages has changed so far."""
 
     scans: dict[ReplicaRef, Scan] = field(default_factory=dict)
-    found: list[tuple[AttemptKey, Found]] = field(default_factory=list)
+    found: list[tuple[AttemptKey, Noticed]] = field(default_factory=list)
     outputs: dict[AttemptKey, datetime] = field(default_factory=dict)
     settled: list[Msg] = field(default_factory=list)
 
-    def of_attempt(self, key: AttemptKey) -> Iterator[Found]:
-        return (found for attempt, found in self.found if attempt == key)
+    def rules_found(self, key: AttemptKey) -> Iterator[str]:
+        """Rules that replicas of the attempt printed for the first time."""
+        seen = {(each.rule, each.replica.role, each.replica.index) for attempt, each in self.found if attempt == key}
+        return (rule for rule, _role, _index in seen)
 
     def note_output(self, key: AttemptKey, at: datetime) -> None:
         self.outputs[key] = max(self.outputs.get(key, at), at)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What all partitions are read with."""
+
+    watched: WatchedJobs
+    rulebooks: Rulebooks
+    memory: Memory
+    incidents: Incidents
+    clocks: Clocks
+
+
 class PartitionScanner:
     """Reads the logs of one partition."""
 
-    def __init__(
-        self, bus: Bus, reaction: Reaction, watched: WatchedJobs, memory: Memory, incidents: Incidents, clock: Clock
-    ) -> None:
+    def __init__(self, bus: Bus, reaction: Reaction, reading: Reading, clock: Clock) -> None:
         self._bus = bus
         self._reaction = reaction
         self._feed = Feed(bus, reaction)
-        self._watched = watched
-        self._memory = memory
-        self._incidents = incidents
+        self._reading = reading
+        self._watched = reading.watched
+        self._rulebooks = reading.rulebooks
+        self._memory = reading.memory
+        self._incidents = reading.incidents
+        self._clocks = reading.clocks
         self._clock = clock
         self._log = structlog.get_logger(service="watchdog", consumer=reaction.durable)
         self._waiting: list[asyncio.Future[None]] = []
@@ -186,22 +202,38 @@ class PartitionScanner:
         replica = chunk.file.replica
         scan = batch.scans.get(replica) or self._memory.scan(replica)
         over_gap = (message.metadata.num_delivered or 0) >= GAP_TRIES
-        scanned = take(scan, chunk, watched.terms.lines, over_gap=over_gap)
+        at = message.metadata.timestamp
+        rules = await self._rulebooks.of(watched.terms)
+        scanned = take(scan, self._on_time(chunk, at), rules, over_gap=over_gap)
         if scanned.gap:
             return False
         if scanned.scan == scan:
             return True
-        at = message.metadata.timestamp
-        for hit in scanned.hits:
-            await self._note(batch, watched, replica, hit, at)
+        if scanned.hits:
+            await self._note(batch, watched, replica, scanned.hits, at)
         if chunk.data:
             batch.note_output((replica.job, replica.attempt), at)
         batch.scans[replica] = scanned.scan
         return True
 
-    async def _note(self, batch: _Batch, watched: Watched, replica: ReplicaRef, hit: Hit, at: datetime) -> None:
+    def _on_time(self, chunk: Chunk, arrived_at: datetime) -> Chunk:
+        """The chunk with its times by the clock of the stream."""
+        if not chunk.times:
+            return chunk
+        self._clocks.note(chunk.node, chunk.times[-1][1], int(arrived_at.timestamp() * 1000))
+        times = tuple((offset, self._clocks.corrected_ms(chunk.node, millis)) for offset, millis in chunk.times)
+        return replace(chunk, times=times)
+
+    async def _note(
+        self, batch: _Batch, watched: Watched, replica: ReplicaRef, hits: Sequence[Hit], at: datetime
+    ) -> None:
         key, ref = (replica.job, replica.attempt), EventReplica(role=replica.role, index=replica.index)
-        earlier = (*self._memory.found(*key), *batch.of_attempt(key))
-        if is_told(hit, earlier):
-            await self._incidents.put(watched.job, replica.attempt, incident_of(hit, ref, at), part_of(hit, ref))
-        batch.found.append((key, Found(hit.rule, ref, hit.line)))
+        earlier = (*self._memory.rules_found(*key), *batch.rules_found(key))
+        known = self._rulebooks.catalogue.rules
+        for hit in are_told(hits, earlier, known):
+            incident = incident_of(hit, ref, at, known.get(hit.rule))
+            await self._incidents.put(watched.job, replica.attempt, incident, part_of(hit, ref))
+        arrived_ms = int(at.timestamp() * 1000)
+        for hit in hits:
+            at_ms = arrived_ms if hit.at_ms is None else hit.at_ms
+            batch.found.append((key, Noticed(hit.rule, ref, Sighting(hit.line, at_ms, hit.offset))))

@@ -22,14 +22,14 @@ _UNKNOWN: Final = Terms(NO_RETRY, None)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A live job whose output matters."""
+    """A live job and its terms."""
 
     job: Job
     terms: Terms
 
 
 class WatchedJobs:
-    """Live jobs that ask for something that is seen in their output."""
+    """Live jobs with their terms."""
 
     def __init__(self, bus: Bus, jobs: JobReadModel, memory: Memory) -> None:
         self._bus = bus
@@ -47,7 +47,7 @@ class WatchedJobs:
             self._terms_of(job)
 
     async def find(self, job_id: str) -> Watched | None:
-        """The job, where its output matters."""
+        """The job, where it is live and this version can read its spec."""
         if job_id in self._ended or self._terms.get(job_id, _UNKNOWN) is None:
             return None
         # The first event of a job may not have come yet, though the agent knows it already.
@@ -80,12 +80,11 @@ class WatchedJobs:
             self._ended.popitem(last=False)
 
     def _terms_of(self, job: Job) -> Terms | None:
-        """None where nothing of its output matters, or this version cannot read its spec."""
+        """None where this version cannot read its spec."""
         if job.id not in self._terms:
             try:
-                terms = Terms.of(job)
+                self._terms[job.id] = Terms.of(job)
             except ValidationError as error:
                 self._log.error("spec_unreadable", job=job.id, error=str(error))
-                terms = None
-            self._terms[job.id] = terms if terms and (terms.lines or terms.silence_s is not None) else None
+                self._terms[job.id] = None
         return self._terms[job.id]

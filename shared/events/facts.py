@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from shared.clock import rfc3339
@@ -156,6 +156,29 @@ class ReplicaRef(Fact):
 
     role: str
     index: int
+
+
+class Progress(Fact):
+    """How far training had come, as far as its logs told: the last epoch and step that were printed."""
+
+    epoch: int = 0
+    step: int = 0
+
+
+class Cause(Fact):
+    """The root cause of the end of an attempt: a rule of the catalogue or a fact (`fact/…`), its class, and where.
+
+    `at` is corrected for the clock of the node. Ends with the same `fingerprint` ended in the same way.
+    """
+
+    rule: str
+    failure_class: str = Field(alias="class")
+    advice: Sentence = ""
+    replica: ReplicaRef | None = None
+    node: str | None = None
+    line: str | None = None
+    at: Time | None = None
+    fingerprint: str | None = None
 
 
 class NodeFinding(Fact):

@@ -211,7 +211,7 @@ def test_a_platform_killed_while_it_decides_and_while_a_retry_waits_makes_no_att
     own_platform: Platform,
 ) -> None:
     platform = own_platform
-    line = "echo RuntimeError: Gloo connectFullMesh failed with x"
+    line = "echo step $TM_ATTEMPT; echo RuntimeError: Gloo connectFullMesh failed with x"
     jobs = {
         "waiting": submit(platform, "waiting", "exit 1", {"maxRetries": 2, "interval": "4s"}),
         "reading": submit(platform, "reading", f"{line}; sleep 2; exit 1", policy("Advanced", 2)),

@@ -47,13 +47,23 @@ class TestJob:
         await self.tell(ev.Started(), at_s)
         return self
 
-    async def write(self, data: bytes, index: int = 0, *, end: bool = False, offset: int | None = None) -> None:
-        """Ship bytes of a replica's log, or its end mark."""
+    async def write(
+        self,
+        data: bytes,
+        index: int = 0,
+        *,
+        end: bool = False,
+        offset: int | None = None,
+        at_ms: int | None = None,
+        node: str = "n-1",
+    ) -> None:
+        """Ship bytes of a replica's log, which were there at this time by the clock of their node, or its end mark."""
         offset = self._written.get(index, 0) if offset is None else offset
         self._written[index] = max(self._written.get(index, 0), offset + len(data))
         file = FileRef(ReplicaRef(self.id, 1, "worker", index))
         if data:
-            await self._publish(Chunk(file, offset, data))
+            times = ((offset, at_ms),) if at_ms is not None else ()
+            await self._publish(Chunk(file, offset, data, times=times, node=node))
         if end:
             await self._publish(Chunk(file, offset + len(data), end=offset + len(data)))
 

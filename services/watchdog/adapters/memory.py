@@ -15,37 +15,54 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from services.watchdog.domain.found import Found, Sighting
 from services.watchdog.domain.matching import Scan
-from services.watchdog.domain.policy import Found
+from services.watchdog.domain.progress import Progress
 from shared.events import ReplicaRef as EventReplica
 from shared.jobs import replica_key
 from shared.logs_wire import ReplicaRef
 from shared.rebuildable import open_rebuildable
 
 CACHED_SCANS: Final = 4096
-_SCHEMA_VERSION: Final = 2
+_SCHEMA_VERSION: Final = 3
 _SCHEMA: Final = """
 CREATE TABLE scans (
     job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL,
     generation INTEGER NOT NULL, position INTEGER NOT NULL, unfinished BLOB NOT NULL, line BLOB NOT NULL,
-    context TEXT NOT NULL, found TEXT NOT NULL, ended INTEGER NOT NULL, phase TEXT NOT NULL,
+    offset INTEGER NOT NULL, tail BLOB NOT NULL, found TEXT NOT NULL, looks TEXT NOT NULL, block TEXT NOT NULL,
+    epoch INTEGER NOT NULL, step INTEGER NOT NULL, progress_at_ms INTEGER NOT NULL,
+    phase TEXT NOT NULL, ended INTEGER NOT NULL,
     PRIMARY KEY (job, attempt, role, replica)
 ) WITHOUT ROWID;
 CREATE TABLE found (
-    job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL,
-    rule TEXT NOT NULL, line TEXT NOT NULL, PRIMARY KEY (job, attempt, rule, role, replica)
+    job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL, rule TEXT NOT NULL,
+    line TEXT NOT NULL, at_ms INTEGER NOT NULL, offset INTEGER NOT NULL,
+    last_line TEXT NOT NULL, last_at_ms INTEGER NOT NULL, last_offset INTEGER NOT NULL,
+    PRIMARY KEY (job, attempt, rule, role, replica)
 ) WITHOUT ROWID;
 CREATE TABLE outputs (
     job TEXT NOT NULL, attempt INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (job, attempt)
 ) WITHOUT ROWID;
 """
 _TABLES: Final = ("scans", "found", "outputs")
-_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_KEEP_FOUND: Final = "INSERT OR IGNORE INTO found VALUES (?, ?, ?, ?, ?, ?)"
+_SCAN_COLUMNS: Final = (
+    "generation, position, unfinished, line, offset, tail, found, looks, block, "
+    "epoch, step, progress_at_ms, phase, ended"
+)
+_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_KEEP_FOUND: Final = (
+    "INSERT INTO found VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET "
+    "last_line = excluded.line, last_at_ms = excluded.at_ms, last_offset = excluded.offset "
+    "WHERE excluded.offset > last_offset"
+)
+_FOUND: Final = (
+    "SELECT rule, role, replica, found.line, at_ms, found.offset, last_line, last_at_ms, last_offset, progress_at_ms "
+    "FROM found LEFT JOIN scans USING (job, attempt, role, replica) WHERE job = ? AND attempt = ?"
+)
 _KEEP_OUTPUT: Final = (
     "INSERT INTO outputs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at_ms = max(at_ms, excluded.at_ms)"
 )
@@ -54,11 +71,20 @@ AttemptKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """A rule was found in the log of a replica, for the first time or again."""
+
+    rule: str
+    replica: EventReplica
+    sighting: Sighting
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What a batch of chunks changes."""
 
     scans: Mapping[ReplicaRef, Scan]
-    found: tuple[tuple[AttemptKey, Found], ...] = ()
+    found: tuple[tuple[AttemptKey, Noticed], ...] = ()
     outputs: Mapping[AttemptKey, datetime] | None = None
 
 
@@ -77,10 +103,21 @@ class Memory:
         return scan
 
     def found(self, job: str, attempt: int) -> tuple[Found, ...]:
-        """Every line that was found in the logs of the attempt."""
-        query = "SELECT rule, role, replica, line FROM found WHERE job = ? AND attempt = ?"
+        """Every rule that was found in the logs of the attempt, with the line that counts."""
+        with closing(self._db.execute(_FOUND, (job, attempt))) as rows:
+            return tuple(_found(*row) for row in rows)
+
+    def rules_found(self, job: str, attempt: int) -> tuple[str, ...]:
+        """The rules that were found in the attempt, each as often as replicas printed it."""
+        query = "SELECT rule FROM found WHERE job = ? AND attempt = ?"
         with closing(self._db.execute(query, (job, attempt))) as rows:
-            return tuple(Found(rule, EventReplica(role=role, index=index), line) for rule, role, index, line in rows)
+            return tuple(rule for (rule,) in rows)
+
+    def progress(self, job: str, attempt: int) -> Progress | None:
+        """How far the attempt has come, over all replicas; None where none printed it."""
+        query = "SELECT epoch, step FROM scans WHERE job = ? AND attempt = ? ORDER BY epoch DESC, step DESC LIMIT 1"
+        row = self._db.execute(query, (job, attempt)).fetchone()
+        return Progress(*row) if row and any(row) else None
 
     def last_output(self, job: str, attempt: int) -> datetime | None:
         """When the last byte of any replica of the attempt came."""
@@ -95,7 +132,7 @@ class Memory:
 
     def commit(self, changes: Changes) -> None:
         """Keep all of it or nothing."""
-        found = [(*key, each.replica.role, each.replica.index, each.rule, each.line) for key, each in changes.found]
+        found = [_found_row(key, each) for key, each in changes.found]
         outputs = [(*key, int(at.timestamp() * 1000)) for key, at in (changes.outputs or {}).items()]
         with self._db:
             self._db.execute("BEGIN")
@@ -130,10 +167,7 @@ class Memory:
             self._scans.popitem(last=False)
 
     def _stored_scan(self, replica: ReplicaRef) -> Scan:
-        query = (
-            "SELECT generation, position, unfinished, line, context, found, ended, phase FROM scans "
-            "WHERE job = ? AND attempt = ? AND role = ? AND replica = ?"
-        )
+        query = f"SELECT {_SCAN_COLUMNS} FROM scans WHERE job = ? AND attempt = ? AND role = ? AND replica = ?"  # noqa: S608  # own names
         row = self._db.execute(query, _key(replica)).fetchone()
         return _scan(*row) if row else Scan()
 
@@ -165,14 +199,40 @@ def _key(replica: ReplicaRef) -> tuple[str, int, str, int]:
 
 
 def _row(replica: ReplicaRef, scan: Scan) -> tuple[object, ...]:
-    context = json.dumps([line.decode("latin-1") for line in scan.context])
-    found = json.dumps(sorted(scan.found))
-    kept_back = (scan.generation, scan.position, scan.unfinished, scan.line)
-    return (*_key(replica), *kept_back, context, found, scan.ended, scan.phase)
+    kept_back = (scan.generation, scan.position, scan.unfinished, scan.line, scan.offset, scan.tail)
+    found = (json.dumps(sorted(scan.found)), json.dumps(dict(scan.looks)), json.dumps(scan.block))
+    progress = (scan.progress.epoch, scan.progress.step, scan.progress_at_ms)
+    return (*_key(replica), *kept_back, *found, *progress, scan.phase, scan.ended)
 
 
-def _scan(
-    generation: int, position: int, unfinished: bytes, line: bytes, context: str, found: str, ended: int, phase: str
-) -> Scan:
-    lines = tuple(each.encode("latin-1") for each in json.loads(context))
-    return Scan(generation, position, unfinished, line, lines, frozenset(json.loads(found)), bool(ended), phase)
+def _scan(*row: Any) -> Scan:
+    generation, position, unfinished, line, offset, tail, found, looks, block, epoch, step, at_ms, phase, ended = row
+    lines = json.loads(block)
+    return Scan(
+        generation=generation,
+        position=position,
+        unfinished=unfinished,
+        line=line,
+        offset=offset,
+        tail=tail,
+        found=frozenset(json.loads(found)),
+        looks=json.loads(looks),
+        block=None if lines is None else tuple(lines),
+        progress=Progress(epoch, step),
+        progress_at_ms=at_ms,
+        phase=phase,
+        ended=bool(ended),
+    )
+
+
+def _found_row(key: AttemptKey, noticed: Noticed) -> tuple[object, ...]:
+    replica, seen = noticed.replica, noticed.sighting
+    return (*key, replica.role, replica.index, noticed.rule, seen.line, seen.at_ms, seen.offset)
+
+
+def _found(
+    rule: str, role: str, index: int, line: str, at_ms: int, offset: int, last: str, last_ms: int, last_offset: int,
+    progress_at_ms: int | None,
+) -> Found:  # fmt: skip
+    first, latest = Sighting(line, at_ms, offset), Sighting(last, last_ms, last_offset)
+    return Found.of(rule, EventReplica(role=role, index=index), first, latest, progress_at_ms)

@@ -1,76 +1,67 @@
-r"""Finding rules in what a replica writes, chunk by chunk, with the same outcome wherever the chunks are cut.
+"""Finding rules in what a replica writes, chunk by chunk, with the same outcome wherever the chunks are cut.
 
-Text goes through three stages, each of which keeps back what it cannot judge yet:
+A chunk is cleaned and cut into lines (`text`), what is complete is searched (`rulebook`), and what cannot be judged yet
+is kept back. Of each rule the first line in a log is a hit; of later ones the last is kept, because a log may tell an
+error that was overcome long before the same error becomes fatal.
 
-- escape sequences are removed; the unfinished beginning of one at the end of a chunk waits for the next chunk;
-- lines are cut at `\n` and at `\r` (each state of a progress bar is a line), and a line without an end every
-  `LINE_MAX_BYTES`, so that a gigabyte without a break costs no memory;
-- complete lines are searched: a rule holds where all of its fragments stand on one line. Of each rule only the first
-  such line counts.
-
-Searching looks for one fragment of each rule in the whole piece of text, and at a line only where that one is found.
 A `Scan` is all that is remembered of a log between two chunks: some kilobytes, whatever the log's size.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
+from services.watchdog.domain import progress as progress_in
+from services.watchdog.domain import text as clean
+from services.watchdog.domain import torchrun
 from services.watchdog.domain.phases import last_declared
+from services.watchdog.domain.progress import Progress
+from services.watchdog.domain.rulebook import LOOKS_MAX, Rulebook
 from shared.logs_wire import Chunk
 
-LINE_MAX_BYTES: Final = 8192
-CONTEXT_LINES: Final = 10
-SHOWN_LINE_BYTES: Final = 500
-
-# Lengths are bounded, so that what looks like the beginning of an endless sequence is plain text after a while.
-_ESCAPE: Final = re.compile(
-    rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor, screen
-    rb"|\][^\x07\x1b\r\n]{0,512}(?:\x07|\x1b\\)"  # window titles and links
-    rb"|[ -/]{0,4}[0-Z\\^-~])"  # character sets, resets
-)
-_UNFINISHED_ESCAPE: Final = re.compile(
-    rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b\r\n]{0,512}\x1b?|[ -/]{0,4})\Z",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LineRule:
-    """Fragments that must all stand on one line."""
-
-    id: str
-    fragments: tuple[str, ...]
-
-    @property
-    def needles(self) -> tuple[bytes, ...]:
-        """The fragments as they stand in a log, the longest first: it is the rarest."""
-        return tuple(sorted((fragment.encode() for fragment in self.fragments), key=len, reverse=True))
+GIVEN_UP: Final = "given-up/"
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule that was found: its line, and up to ten lines before it."""
+    """A rule that was found: its line, up to ten lines before it, and where.
+
+    `offset` counts bytes of cleaned text. `at_ms` is when the line was there by the clock of its machine; None where a
+    line ended because nothing followed. `again`: the rule was found before, and this is a later line.
+    """
 
     rule: str
     line: str
     before: tuple[str, ...] = ()
+    offset: int = 0
+    at_ms: int | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How far a log is read: what is kept back of it, the last lines, which rules were found, the declared phase."""
+    """How far a log is read: what is kept back of it, its last lines, and which rules were found.
+
+    `block` are lines after torchrun's header while they are collected; `looks` are lines looked at in vain by rule;
+    `phase` is the one declared last.
+    """
 
     generation: int = 1
     position: int = 0
     unfinished: bytes = b""
     line: bytes = b""
-    context: tuple[bytes, ...] = ()
+    offset: int = 0
+    tail: bytes = b""
     found: frozenset[str] = field(default_factory=frozenset)
-    ended: bool = False
+    looks: Mapping[str, int] = field(default_factory=dict)
+    block: tuple[str, ...] | None = None
+    progress: Progress = field(default_factory=Progress)
+    progress_at_ms: int = 0
     phase: str = ""
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,117 +73,133 @@ class Scanned:
     gap: bool = False
 
 
-def take(scan: Scan, chunk: Chunk, rules: tuple[LineRule, ...], *, over_gap: bool = False) -> Scanned:
+def take(scan: Scan, chunk: Chunk, rules: Rulebook, *, over_gap: bool = False) -> Scanned:
     """Read on with a chunk. What was read before is passed over; `over_gap`: what is missing will not come any more."""
-    if scan.ended and chunk.generation <= scan.generation:
-        return Scanned(scan)
-    if chunk.generation < scan.generation:
+    if chunk.generation < scan.generation or (scan.ended and chunk.generation == scan.generation):
         return Scanned(scan)
     hits: list[Hit] = []
     if chunk.generation > scan.generation:
-        scan = _restarted(_closed(scan, rules, hits), chunk.generation)
+        scan = replace(_closed(scan, rules, hits), generation=chunk.generation, position=0, ended=False)
     if chunk.offset > scan.position:
         if not over_gap:
             return Scanned(scan, tuple(hits), gap=True)
         scan = replace(_closed(scan, rules, hits), position=chunk.offset)
-    scan = _read(scan, chunk.data[scan.position - chunk.offset :], rules, hits)
+    scan = _read(scan, chunk, rules, hits)
     if chunk.end is not None and chunk.end == scan.position:
         scan = replace(_closed(scan, rules, hits), ended=True)
     return Scanned(scan, tuple(hits))
 
 
-def shown(line: bytes) -> str:
-    """A line as it goes into an event."""
-    return line[:SHOWN_LINE_BYTES].decode("utf-8", "replace").strip("\0\x1b")
+def last_lines(scan: Scan) -> tuple[str, ...]:
+    """The last lines of the log that are not blank, one without an end included."""
+    return clean.lines_before(scan.tail, scan.line, len(scan.line))
 
 
-def _restarted(scan: Scan, generation: int) -> Scan:
-    return replace(scan, generation=generation, position=0, ended=False)
-
-
-def _closed(scan: Scan, rules: tuple[LineRule, ...], hits: list[Hit]) -> Scan:
+def _closed(scan: Scan, rules: Rulebook, hits: list[Hit]) -> Scan:
     """Nothing follows on what was kept back: it is text, and the end of a line."""
-    return _search(replace(scan, unfinished=b"", line=b""), scan.line + scan.unfinished, rules, hits)
+    text = scan.line + clean.with_line_feeds(scan.unfinished)
+    text = text if not text or text.endswith(b"\n") else text + b"\n"
+    scan = _search(replace(scan, unfinished=b"", line=b""), text, rules, hits, None)
+    if scan.block is None:
+        return scan
+    hits.append(_block_hit(scan, scan.block))
+    return replace(scan, block=None)
 
 
-def _read(scan: Scan, data: bytes, rules: tuple[LineRule, ...], hits: list[Hit]) -> Scan:
+def _read(scan: Scan, chunk: Chunk, rules: Rulebook, hits: list[Hit]) -> Scan:
+    data = chunk.data[scan.position - chunk.offset :] if scan.position > chunk.offset else chunk.data
     if not data:
         return scan
-    plain, unfinished = _without_escapes(scan.unfinished + data)
-    text = scan.line + plain
-    complete = _complete_bytes(text)
-    after = replace(scan, position=scan.position + len(data), unfinished=unfinished, line=text[complete:])
-    return _search(after, text[:complete], rules, hits)
+    raw = scan.unfinished + data if scan.unfinished else data
+    plain, unfinished = clean.without_escapes(raw)
+    fed = clean.with_line_feeds(plain)
+    text = scan.line + fed if scan.line else fed
+    complete = clean.complete_bytes(text)
+    timing = _Timing(chunk, scan.position - len(scan.unfinished), raw, len(scan.line))
+    after = _with_progress(scan, text, chunk)
+    after = replace(after, position=scan.position + len(data), unfinished=unfinished, line=text[complete:])
+    return _search(after, text[:complete], rules, hits, timing)
 
 
-def _without_escapes(data: bytes) -> tuple[bytes, bytes]:
-    """Text without escape sequences, and the beginning of one at its end."""
-    if b"\x1b" not in data:
-        return data, b""
-    unfinished = _UNFINISHED_ESCAPE.search(_ESCAPE.sub(lambda found: b"\0" * len(found[0]), data))
-    cut = unfinished.start() if unfinished else len(data)
-    return _ESCAPE.sub(b"", data[:cut]), data[cut:]
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """When a byte of the text that is searched was there."""
+
+    chunk: Chunk
+    begin: int
+    raw: bytes
+    carried: int
+
+    def at_ms(self, stop: int) -> int | None:
+        """Time of the last byte before this place of the text."""
+        if not self.chunk.times:
+            return None
+        raw = self.begin + clean.raw_length(self.raw, max(stop - self.carried, 1)) - 1
+        earlier = [millis for offset, millis in self.chunk.times if offset <= raw]
+        return earlier[-1] if earlier else self.chunk.times[0][1]
 
 
-def _complete_bytes(text: bytes) -> int:
-    """Bytes up to the last line break, and of what follows as many pieces as are full."""
-    start = _last_break(text, 0, len(text)) + 1
-    return start + (len(text) - start) // LINE_MAX_BYTES * LINE_MAX_BYTES
+def _with_progress(scan: Scan, text: bytes, chunk: Chunk) -> Scan:
+    """Progress counts from when the first byte of the chunk was there: what stands behind it is not survived by it."""
+    seen = progress_in.seen_in(text, scan.progress)
+    if seen == scan.progress:
+        return scan
+    return replace(scan, progress=seen, progress_at_ms=chunk.times[0][1] if chunk.times else scan.progress_at_ms)
 
 
-def _search(scan: Scan, text: bytes, rules: tuple[LineRule, ...], hits: list[Hit]) -> Scan:
+def _search(scan: Scan, text: bytes, rules: Rulebook, hits: list[Hit], timing: _Timing | None) -> Scan:
     """Search complete lines; the text begins at the beginning of one."""
-    spans = [(_first_line_of(rule, text), rule.id) for rule in rules if rule.id not in scan.found]
-    found = sorted((span, rule) for span, rule in spans if span is not None)
-    for (start, stop), rule in found:
-        before = _lines_before(text, start, scan.context)
-        hits.append(Hit(rule, shown(text[start:stop]), tuple(map(shown, before))))
-    context = _lines_before(text, len(text), scan.context) if text else scan.context
-    phase = last_declared(text) or scan.phase
-    return replace(scan, context=context, found=scan.found | {rule for _, rule in found}, phase=phase)
-
-
-def _first_line_of(rule: LineRule, text: bytes) -> tuple[int, int] | None:
-    rarest, *others = rule.needles
-    at = text.find(rarest)
-    while at >= 0:
-        start, stop = _line_around(text, at)
-        if text.find(rarest, start, stop) >= 0 and all(text.find(needle, start, stop) >= 0 for needle in others):
-            return start, stop
-        at = text.find(rarest, stop)
-    return None
-
-
-def _line_around(text: bytes, at: int) -> tuple[int, int]:
-    """Where the line begins and ends that has this byte."""
-    begin = _last_break(text, 0, at) + 1
-    start = begin + (at - begin) // LINE_MAX_BYTES * LINE_MAX_BYTES
-    stops = [stop for stop in (text.find(b"\n", at), text.find(b"\r", at)) if stop >= 0]
-    return start, min([*stops, start + LINE_MAX_BYTES, len(text)])
-
-
-def _last_break(text: bytes, start: int, stop: int) -> int:
-    return max(text.rfind(b"\n", start, stop), text.rfind(b"\r", start, stop))
-
-
-def _lines_before(text: bytes, stop: int, earlier: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The last ten lines that are not blank before a place, each cut short."""
-    lines: list[bytes] = []
-    for line in _backwards(text, stop):
-        if line.strip():
-            lines.append(line[:SHOWN_LINE_BYTES])
-        if len(lines) == CONTEXT_LINES:
-            break
-    return (*earlier, *reversed(lines))[-CONTEXT_LINES:]
-
-
-def _backwards(text: bytes, stop: int) -> Iterator[bytes]:
-    """Lines that end before a place, the last first."""
-    while stop > 0:
-        begin = _last_break(text, 0, stop) + 1
-        if begin == stop:
-            stop -= 1
+    if not text:
+        return scan
+    if scan.block is not None:
+        scan = _collected(scan, text, 0, hits)
+    found = rules.search(text, scan.looks)
+    if found.has_joints:
+        text = clean.joined(text)
+        found = rules.search(text, scan.looks)
+    for place in found.places:
+        is_new = place.rule not in scan.found
+        if place.rule == torchrun.ROOT_CAUSE:
+            scan = _collected(replace(scan, block=()), text, place.first[1] + 1, hits) if is_new else scan
             continue
-        start = begin + (stop - 1 - begin) // LINE_MAX_BYTES * LINE_MAX_BYTES
-        yield text[start:stop]
-        stop = start
+        if is_new:
+            hits.append(_hit(scan, text, place.rule, place.first, timing, again=False))
+        if not is_new or place.last != place.first:
+            hits.append(_hit(scan, text, place.rule, place.last, timing, again=True))
+    hits += _given_up(found.looks, scan)
+    return replace(
+        scan,
+        offset=scan.offset + len(text),
+        tail=clean.tail_of(scan.tail, text),
+        found=scan.found.union(place.rule for place in found.places) if found.places else scan.found,
+        looks=found.looks or scan.looks,
+        phase=(last_declared(text) if found.has_phases else None) or scan.phase,
+    )
+
+
+def _hit(scan: Scan, text: bytes, rule: str, span: tuple[int, int], timing: _Timing | None, *, again: bool) -> Hit:
+    start, stop = span
+    before = () if again else clean.lines_before(scan.tail, text, start)
+    at_ms = timing.at_ms(stop) if timing is not None else None
+    return Hit(rule, clean.shown(text[start:stop]), before, scan.offset + start, at_ms, again)
+
+
+def _collected(scan: Scan, text: bytes, start: int, hits: list[Hit]) -> Scan:
+    """Collect the lines of torchrun's block from there on."""
+    wanted = torchrun.BLOCK_LINES - len(scan.block or ())
+    lines = map(clean.shown, islice(clean.lines_of(text[start:]), wanted))
+    block = (*(scan.block or ()), *lines)
+    if len(block) < torchrun.BLOCK_LINES:
+        return replace(scan, block=block)
+    hits.append(_block_hit(scan, block))
+    return replace(scan, block=None)
+
+
+def _block_hit(scan: Scan, block: tuple[str, ...]) -> Hit:
+    return Hit(torchrun.ROOT_CAUSE, torchrun.told(block), offset=scan.offset)
+
+
+def _given_up(looks: Mapping[str, int], scan: Scan) -> list[Hit]:
+    tired = [rule for rule, count in looks.items() if count >= LOOKS_MAX > scan.looks.get(rule, 0)]
+    line = f"its fragments stand on more than {LOOKS_MAX} lines of this log, but not together; it is looked for no more"
+    return [Hit(f"{GIVEN_UP}{rule}", line, offset=scan.offset) for rule in tired]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NEEDLE: Final = b"TM_PHASE="
+PHASE_MARKER: Final = b"TM_PHASE="
 _MARKER: Final = re.compile(rb"(?:^|[\s:])TM_PHASE=([a-z0-9][a-z0-9-]{0,62})[ \t]*(?=[\r\n]|\Z)")
 
 
 def last_declared(text: bytes) -> str | None:
     """The phase that the last marker in these complete lines names; None where there is no marker."""
-    if _NEEDLE not in text:
+    if PHASE_MARKER not in text:
         return None
     found = None
     for found in _MARKER.finditer(text):  # noqa: B007  # the last one counts

@@ -1,16 +1,19 @@
 """Whether there will be another attempt: pure, so that a repeat comes out the same.
 
-A decision is due only in Deciding: an attempt that completed or was stopped raises no question. What ended the attempt
-chooses the condition that is asked: a hang `retry.on.hang`, a failed diagnosis `retry.on.diagnosisFailure`, every other
-end `retry.on.failure` with its policy. The policy names the first rule that holds, with the replica and the line; then
-the budget is looked at, since every retry that was decided before has used one of `maxRetries`.
+A decision is due only in Deciding: an attempt that completed or was stopped raises no question. What the platform did
+(it preempted the job, or lost the machines) is answered with another attempt that it pays for itself. Else what ended
+the attempt chooses the condition that is asked: a hang `retry.on.hang`, a failed diagnosis `retry.on.diagnosisFailure`,
+every other end `retry.on.failure` with its policy. The policy names the first rule that holds, with the replica and the
+line; a chain that only repeats itself is stopped (`chain`); then the budget is looked at, since every retry that was
+decided before has used one of `maxRetries`.
 
 What counts of a failed attempt:
 
 - exit codes: those of the replicas that failed by themselves, the first failure first; a signal counts as 128 + its
   number; replicas that the platform stopped, lost or never started have none;
 - messages and preset rows: lines of every replica that did not succeed, those included that were stopped after their
-  last words. `ExitCodeAndErrorMsg` looks at failed replicas only, and code and message must be of the same one.
+  last words. `ExitCodeAndErrorMsg` looks at failed replicas only, and code and message must be of the same one;
+- the root cause over the same replicas (`rootcause`), whose class decides under `Advanced` where nothing else does.
 """
 
 from __future__ import annotations
@@ -20,34 +23,51 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from services.watchdog.domain.presets import PRESETS
+from services.watchdog.domain import chain, classes
+from services.watchdog.domain.found import Found
+from services.watchdog.domain.rootcause import Catalogue, root_cause
+from services.watchdog.domain.rules import FailureClass
 from services.watchdog.domain.terms import Terms, messages
-from services.watchdog.domain.wording import describe, exit_code, how_it_ended, name_of, root_cause
-from shared.events import AttemptEnded, EndReason, IncidentRaised, ReplicaExit, ReplicaRef, RetryDecided
+from services.watchdog.domain.verdict import Verdict
+from services.watchdog.domain.wording import describe, end_code, exit_code, how_it_ended, name_of
+from shared.events import (
+    AttemptEnded,
+    Cause,
+    EndReason,
+    IncidentRaised,
+    Progress,
+    ReplicaExit,
+    ReplicaRef,
+    RetryDecided,
+)
 from shared.jobs import Attempt, Job, JobState, Replica
 from shared.jobspec.models import FailureRetry
 
 MAX_OTHERS: Final = 20
 MAX_OTHER_LINE: Final = 200
+PLATFORM_RETRIES_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A line rule that was found in the log of a replica."""
+class Heard:
+    """What the logs of an attempt say: lines that were found, and how far training came."""
 
-    rule: str
-    replica: ReplicaRef
-    line: str
+    found: tuple[Found, ...] = ()
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a condition says: the rule that holds, or None; `why` in words that follow how the attempt ended."""
+class Case:
+    """An ended attempt of a job, with everything that counts in the decision about it."""
 
-    why: str
-    rule: str | None = None
-    replica: ReplicaRef | None = None
-    line: str | None = None
+    job: Job
+    attempt: Attempt
+    ended: AttemptEnded
+    terms: Terms
+    catalogue: Catalogue
+    lines: tuple[Found, ...]
+    cause: Cause | None
+    progress: Progress | None
 
 
 def is_due(job: Job) -> bool:
@@ -63,30 +83,45 @@ def logs_to_await(job: Job, terms: Terms) -> tuple[ReplicaRef, ...]:
     A text matters also when all retries are used up: it says why the last attempt failed.
     """
     ended = job.attempt.ended
-    undecided = ended is not None and _condition_of(ended.reason) == "failure" and bool(terms.lines)
+    undecided = ended is not None and _condition_of(ended.reason) == "failure" and terms.reads_logs
     if not undecided or terms.retry.max_retries == 0 or _decided_by_code(job.attempt, terms):
+        return ()
+    return logs_with_a_cause(job)
+
+
+def logs_with_a_cause(job: Job) -> tuple[ReplicaRef, ...]:
+    """Replicas whose logs may tell the root cause, whether or not it decides anything."""
+    ended = job.attempt.ended
+    if ended is None or _condition_of(ended.reason) != "failure":
         return ()
     return tuple(_ref(replica) for replica in _unsuccessful(job.attempt) if replica.started_at is not None)
 
 
-def decide(job: Job, terms: Terms, found: Iterable[Found] = ()) -> RetryDecided | None:
-    """The decision that the job waits for; None where it waits for none. `found` adds to the recorded incidents."""
+def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard()) -> RetryDecided | None:
+    """The decision that the job waits for; None where it waits for none. `heard` adds to the recorded incidents."""
     attempt, ended = job.attempt, job.attempt.ended
     if ended is None or not is_due(job):
         return None
-    lines = _lines(attempt, found)
-    verdict, budget = _verdict(attempt, ended, terms, lines), _budget(job, terms)
-    retry = verdict.rule is not None and budget > 0
+    lines = _lines(attempt, heard.found)
+    cause = root_cause(attempt, lines, catalogue) if _condition_of(ended.reason) == "failure" else None
+    case = Case(job, attempt, ended, terms, catalogue, lines, cause, heard.progress)
+    budget = _budget(job, terms)
+    verdict = _without_repeats(case, _verdict(case)) if budget > 0 else _verdict(case)
+    retry = verdict.rule is not None and (verdict.charged == "platform" or budget > 0)
     return RetryDecided(
         retry=retry,
         reason=f"{how_it_ended(ended)}; {_conclusion(verdict, terms, budget)}",
         rule=verdict.rule,
-        root_cause=root_cause(ended),
-        replica=verdict.replica or ended.first_failure,
+        root_cause=end_code(ended),
+        replica=verdict.replica or (cause.replica if cause else None) or ended.first_failure,
         line=verdict.line,
         others=_others(attempt, ended.first_failure, verdict, lines),
-        budget_left=budget - 1 if retry else budget,
+        budget_left=budget - 1 if retry and verdict.charged == "job" else budget,
         not_before=_not_before(attempt, terms) if retry else None,
+        cause=cause,
+        progress=heard.progress,
+        charged=verdict.charged,
+        exclude_nodes=_suspects(cause) if retry else (),
     )
 
 
@@ -94,25 +129,53 @@ def _condition_of(reason: EndReason) -> str:
     return {EndReason.HANG: "hang", EndReason.DIAGNOSIS: "diagnosisFailure"}.get(reason, "failure")
 
 
-def _verdict(attempt: Attempt, ended: AttemptEnded, terms: Terms, lines: tuple[Found, ...]) -> Verdict:
-    if terms.retry.max_retries == 0:
+def _verdict(case: Case) -> Verdict:
+    if case.ended.reason is EndReason.PREEMPTED:
+        return Verdict("it is queued again, which uses no retry", "fact/preempted", charged="platform")
+    if case.terms.retry.max_retries == 0:
         return Verdict("the job asks for no retries")
-    on, condition = terms.retry.on, _condition_of(ended.reason)
+    if case.ended.reason is EndReason.PLATFORM:
+        return _lost(case.job)
+    on, condition = case.terms.retry.on, _condition_of(case.ended.reason)
     if condition == "failure":
-        return _by_policy(attempt, on.failure, lines) if on.failure else Verdict("retry.on names no failure")
+        return _by_policy(case, on.failure) if on.failure else Verdict("retry.on names no failure")
     if on.hang if condition == "hang" else on.diagnosis_failure:
         return Verdict(f"retry.on.{condition} asks for a new attempt", rule=f"on-{_dashed(condition)}")
     return Verdict(f"retry.on.{condition} is not set")
 
 
-def _by_policy(attempt: Attempt, failure: FailureRetry, lines: tuple[Found, ...]) -> Verdict:
+def _lost(job: Job) -> Verdict:
+    """Attempts that the platform lost are made up for, within reason."""
+    decisions = [attempt.decision for attempt in job.attempts if attempt.decision]
+    times = sum(each.retry and each.rule == "fact/platform" for each in decisions)
+    if times >= PLATFORM_RETRIES_MAX:
+        return Verdict(f"attempts were lost to the platform {times} times already, and that is enough")
+    return Verdict("the loss is the platform's, so the new attempt uses no retry", "fact/platform", charged="platform")
+
+
+def _without_repeats(case: Case, verdict: Verdict) -> Verdict:
+    """The verdict, unless it would only repeat what the last two attempts did."""
+    failure = case.terms.retry.on.failure
+    is_judged = verdict.rule is not None and verdict.charged == "job" and failure and failure.policy != "OnFailure"
+    if not is_judged or not chain.is_repeat(case.job, case.cause, case.progress):
+        return verdict
+    what = case.cause.rule if case.cause else verdict.rule
+    return Verdict(
+        f"{what} ended two attempts in a row in the same way, and the second came no further "
+        f"({chain.words_of(case.progress)}), so the chain is stopped",
+        replica=verdict.replica,
+        line=verdict.line,
+    )
+
+
+def _by_policy(case: Case, failure: FailureRetry) -> Verdict:
     match failure.policy:
         case "OnFailure":
             return Verdict("OnFailure retries every failure", rule="on-failure")
         case "ExitCodeAndErrorMsg":
-            return _by_code_and_message(attempt, failure, lines)
+            return _by_code_and_message(case.attempt, failure, case.lines)
         case "Advanced":
-            return _advanced(attempt, failure, lines)
+            return _advanced(case, failure)
 
 
 def _by_code_and_message(attempt: Attempt, failure: FailureRetry, lines: tuple[Found, ...]) -> Verdict:
@@ -129,16 +192,16 @@ def _by_code_and_message(attempt: Attempt, failure: FailureRetry, lines: tuple[F
     return Verdict(f"no failed replica has {' and '.join(f'a listed {name}' for name in missing)}")
 
 
-def _advanced(attempt: Attempt, failure: FailureRetry, lines: tuple[Found, ...]) -> Verdict:
-    by_code = _by_listed_code(attempt, failure)
+def _advanced(case: Case, failure: FailureRetry) -> Verdict:
+    by_code = _by_listed_code(case.attempt, failure)
     if by_code is not None:
         return by_code
-    rank = {rule.id: number for number, rule in enumerate((*messages(failure), *PRESETS))}
-    line = min((each for each in lines if each.rule in rank), key=lambda each: rank[each.rule], default=None)
+    wanted = (*(rule.id for rule in messages(failure)), *case.catalogue.presets)
+    rank = {rule: number for number, rule in enumerate(wanted)}
+    line = min((each for each in case.lines if each.rule in rank), key=lambda each: rank[each.rule], default=None)
     if line is not None:
         return _line_verdict(line)
-    # The place of the failure catalogue: where these rules are silent, the class of the root cause will decide.
-    return Verdict("no rule decides: no listed exit code, none of the messages and none of the preset rows was found")
+    return classes.verdict_of(case.job, case.cause, case.progress)
 
 
 def _by_listed_code(attempt: Attempt, failure: FailureRetry) -> Verdict | None:
@@ -163,7 +226,7 @@ def _line_verdict(line: Found, also: str = "") -> Verdict:
 
 
 def _conclusion(verdict: Verdict, terms: Terms, budget: int) -> str:
-    if verdict.rule is not None and budget == 0:
+    if verdict.rule is not None and budget == 0 and verdict.charged == "job":
         most = terms.retry.max_retries
         return f"{verdict.why}, but {'the one retry is' if most == 1 else f'all {most} retries are'} used up"
     return verdict.why
@@ -171,7 +234,8 @@ def _conclusion(verdict: Verdict, terms: Terms, budget: int) -> str:
 
 def _budget(job: Job, terms: Terms) -> int:
     """Retries that may still be decided."""
-    used = sum(attempt.decision is not None and attempt.decision.retry for attempt in job.attempts)
+    decisions = [attempt.decision for attempt in job.attempts if attempt.decision]
+    used = sum(each.retry and each.charged == "job" for each in decisions)
     return max(0, terms.retry.max_retries - used)
 
 
@@ -186,13 +250,14 @@ def _lines(attempt: Attempt, found: Iterable[Found]) -> tuple[Found, ...]:
     recorded = (_of_incident(incident) for incident in attempt.incidents)
     unsuccessful = [_ref(replica) for replica in _unsuccessful(attempt)]
     rank = {(ref.role, ref.index): number for number, ref in enumerate(unsuccessful)}
-    known = {(each.rule, each.replica.role, each.replica.index): each for each in (*found, *filter(None, recorded))}
+    known = {(each.rule, each.replica.role, each.replica.index): each for each in (*filter(None, recorded), *found)}
     counted = [each for each in known.values() if (each.replica.role, each.replica.index) in rank]
     return tuple(sorted(counted, key=lambda each: (rank[each.replica.role, each.replica.index], each.rule)))
 
 
 def _of_incident(incident: IncidentRaised) -> Found | None:
-    return Found(incident.rule, incident.replica, incident.line) if incident.replica else None
+    at_ms = int(incident.at.timestamp() * 1000) if incident.at else 0
+    return Found(incident.rule, incident.replica, incident.line, at_ms) if incident.replica else None
 
 
 def _unsuccessful(attempt: Attempt) -> list[Replica]:
@@ -245,6 +310,13 @@ def _other_lines(verdict: Verdict, lines: tuple[Found, ...]) -> Iterator[str]:
     for each in lines:
         if (each.rule, each.replica) != (verdict.rule, verdict.replica):
             yield f"{name_of(each.replica)} printed ({each.rule}): {each.line[:MAX_OTHER_LINE]}"
+
+
+def _suspects(cause: Cause | None) -> tuple[str, ...]:
+    """Nodes that the next attempt does not get."""
+    if cause is None or cause.node is None or cause.failure_class != FailureClass.NODE:
+        return ()
+    return (cause.node,)
 
 
 def _dashed(condition: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from services.watchdog.domain.matching import LineRule
-from services.watchdog.domain.presets import PRESETS
+from services.watchdog.domain.rules import LineRule
 from shared.jobs import Job
 from shared.jobspec.models import FailureRetry, Retry, TrainingSpec
 
@@ -50,12 +49,23 @@ class Terms:
         return self.retry.on.hang and self.retry.max_retries > 0
 
     @property
-    def lines(self) -> tuple[LineRule, ...]:
-        """Rules that are looked for in the logs: the user's messages, then the preset rows; none where none matter."""
+    def messages(self) -> tuple[LineRule, ...]:
+        """The user's messages, where they can decide anything."""
         failure = self.retry.on.failure
         if failure is None or self.retry.max_retries == 0 or failure.policy == "OnFailure":
             return ()
-        return (*messages(failure), *(PRESETS if failure.policy == "Advanced" else ()))
+        return messages(failure)
+
+    @property
+    def uses_presets(self) -> bool:
+        """Whether the preset rows decide about retries."""
+        failure = self.retry.on.failure
+        return failure is not None and self.retry.max_retries > 0 and failure.policy == "Advanced"
+
+    @property
+    def reads_logs(self) -> bool:
+        """Whether text can decide about a retry."""
+        return bool(self.messages) or self.uses_presets
 
 
 def _deciding_roles(spec: TrainingSpec) -> frozenset[str]:
@@ -67,4 +77,6 @@ def _deciding_roles(spec: TrainingSpec) -> frozenset[str]:
 
 def messages(failure: FailureRetry) -> tuple[LineRule, ...]:
     """The user's messages as rules, numbered from 1 as they are written."""
-    return tuple(LineRule(f"message/{number}", text) for number, text in enumerate(failure.error_messages, start=1))
+    return tuple(
+        LineRule.of_texts(f"message/{number}", *texts) for number, texts in enumerate(failure.error_messages, start=1)
+    )

@@ -51,7 +51,7 @@ def name_of(replica: ReplicaRef) -> str:
     return f"{replica.role}-{replica.index}"
 
 
-def root_cause(ended: AttemptEnded) -> str:
+def end_code(ended: AttemptEnded) -> str:
     """What ended the attempt, as one of `ROOT_CAUSES`."""
     exit_status = ended.exit
     if exit_status is None:

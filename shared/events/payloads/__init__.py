@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.events.payloads.base import Author, Kind, Payload, Unknown
 from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
-from shared.events.payloads.nodes import NodeChanged, NodeJudged, NodeMarked, NodeReported
+from shared.events.payloads.nodes import NodeChanged, NodeJudged, NodeMarked, NodeReported, NodeSuspected
 from shared.events.payloads.observations import (
     CodeResolved,
     DiagnosisFinished,
@@ -59,6 +59,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     NodeMarked,
     NodeJudged,
     NodeChanged,
+    NodeSuspected,
     UsageMetered,
     UsageCorrected,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "NodeJudged",
     "NodeMarked",
     "NodeReported",
+    "NodeSuspected",
     "Payload",
     "Placed",
     "ProgressReported",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from shared.events.facts import Sentence
+from shared.events.facts import Sentence, Time
 from shared.events.payloads.base import Payload
 
 NodeWish = Literal["Ready", "Draining", "Quarantined"]
@@ -76,3 +76,20 @@ class NodeChanged(Payload):
     by: str = ""
     reason: Sentence = ""
     withheld: bool = False
+
+
+class NodeSuspected(Payload):
+    """A job failed in a way that speaks against this node; `attempt` of `job` was told to leave it out next."""
+
+    TYPE = "trainmaster.node.suspected.v1"
+    SUFFIX = "suspected"
+    KIND = "node"
+    AUTHOR = "watchdog"
+
+    cluster: str
+    node: str
+    job: str
+    attempt: int
+    rule: str
+    line: str | None = None
+    at: Time | None = None

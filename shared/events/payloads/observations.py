@@ -91,7 +91,8 @@ class ProgressReported(Payload):
 class IncidentRaised(Payload):
     """A rule matched: the line, what stood before it, and what is done about it.
 
-    A silence has no replica, and a sentence for its line; `at` is when it was noticed.
+    A silence has no replica, and a sentence for its line; `at` is when it was noticed. Rules of the catalogue say how
+    bad it is, what class of failure, and what to do.
     """
 
     TYPE = "trainmaster.incident.raised.v1"
@@ -105,6 +106,9 @@ class IncidentRaised(Payload):
     replica: ReplicaRef | None = None
     action: Literal["none", "stop"] = "none"
     at: Time | None = None
+    failure_class: str | None = Field(None, alias="class")
+    severity: str | None = None
+    advice: Sentence = ""
 
 
 class EvidenceCollected(Payload):

@@ -6,7 +6,17 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from shared.events.facts import EndReason, ReplicaExit, ReplicaRef, Resolved, RolePlacement, Sentence, Time
+from shared.events.facts import (
+    Cause,
+    EndReason,
+    Progress,
+    ReplicaExit,
+    ReplicaRef,
+    Resolved,
+    RolePlacement,
+    Sentence,
+    Time,
+)
 from shared.events.payloads.base import Payload
 
 
@@ -97,7 +107,11 @@ class AttemptEnded(Payload):
 
 
 class RetryDecided(Payload):
-    """Whether there will be another attempt, and why: the rule that decided, and the replica and line that it saw."""
+    """Whether there will be another attempt, and why: the rule that decided, and the replica and line that it saw.
+
+    `cause` is the root cause, where one was found. `charged` says whose budget a retry uses; the next attempt gets none
+    of `exclude_nodes`.
+    """
 
     TYPE = "trainmaster.retry.decided.v1"
     SUFFIX = "retry.decided"
@@ -113,6 +127,10 @@ class RetryDecided(Payload):
     others: tuple[str, ...] = ()
     budget_left: int = 0
     not_before: Time | None = None
+    cause: Cause | None = None
+    progress: Progress | None = None
+    charged: Literal["job", "platform"] = "job"
+    exclude_nodes: tuple[str, ...] = ()
 
 
 class Succeeded(Payload):

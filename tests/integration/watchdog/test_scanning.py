@@ -76,12 +76,76 @@ async def test_a_decision_names_rule_replica_line_and_budget(bus: Bus, watchdog:
     assert decision.others == ("worker-1 ended with exit code 1",)
 
 
-async def test_logs_of_jobs_that_ask_for_nothing_in_them_are_passed_over(bus: Bus, watchdog: Start) -> None:
+async def test_messages_of_a_policy_that_looks_at_none_are_not_looked_for(bus: Bus, watchdog: Start) -> None:
     async with watchdog():
         job = await TestJob(bus).run(retry={"maxRetries": 2})
         await job.write(ERROR)
         await all_read(bus, job)
         assert (await job.now()).attempt.incidents == ()
+
+
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+CLOSED = b"NCCL WARN Net : Connection closed by remote peer host<1>\n"
+
+
+async def test_what_the_catalogue_knows_is_told_of_every_job_with_what_to_do(bus: Bus, watchdog: Start) -> None:
+    async with watchdog():
+        job = await TestJob(bus).run()
+        await job.write(OOM, end=True)
+        (incident,) = await job.incidents()
+        await job.fail(1)
+        decision = await job.decision()
+    assert (incident.rule, incident.failure_class, incident.severity) == ("cuda-oom", "user", "error")
+    assert "smaller batch" in incident.advice
+    assert not decision.retry
+    assert decision.cause is not None
+    assert (decision.cause.rule, decision.cause.failure_class) == ("cuda-oom", "user")
+
+
+async def test_the_first_original_error_over_all_replicas_is_the_cause_and_a_users_is_not_retried(
+    bus: Bus, watchdog: Start
+) -> None:
+    """Survivors are read first and fail first; the clock of one of them is an hour slow."""
+    now_ms = int(_now().timestamp() * 1000)
+    async with watchdog():
+        job = await TestJob(bus, 3).run(retry=ADVANCED)
+        await job.write(b"hello\n", 1, at_ms=now_ms - 3_600_000, node="n-slow")
+        await job.write(CLOSED, 1, end=True, at_ms=now_ms - 3_599_000, node="n-slow")
+        await job.write(CLOSED, 0, end=True)
+        await job.write(OOM, 2, end=True, at_ms=now_ms - 2000)
+        await job.fail(1, 1, 1)
+        decision = await job.decision()
+    assert decision.cause is not None
+    assert decision.cause.replica is not None
+    assert (decision.cause.rule, decision.cause.replica.index) == ("cuda-oom", 2)
+    assert not decision.retry
+    assert "error of the job itself" in decision.reason
+    assert any("worker-1 printed (nccl-remote-closed)" in other for other in decision.others)
+
+
+async def test_a_failure_of_the_node_is_retried_without_it_and_told_to_the_ledger(bus: Bus, watchdog: Start) -> None:
+    async with watchdog():
+        job = await TestJob(bus).run(retry=ADVANCED)
+        await job.write(b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n", end=True)
+        await job.fail(1)
+        decision = await job.decision()
+
+        async def told() -> bool | None:
+            message = await bus.js.get_last_msg("NODES", "tm.node.*.n-1.suspected")
+            return message.data is not None and job.id in message.data.decode()
+
+        assert await eventually(told)
+    assert (decision.retry, decision.rule, decision.exclude_nodes) == (True, "cuda-ecc", ("n-1",))
+
+
+async def test_steps_in_the_log_are_progress_that_the_decision_keeps(bus: Bus, watchdog: Start) -> None:
+    async with watchdog():
+        job = await TestJob(bus).run(retry=ADVANCED)
+        await job.write(b"epoch 2 step 17\n", end=True)
+        await job.fail(1)
+        progress = (await job.decision()).progress
+    assert progress is not None
+    assert (progress.epoch, progress.step) == (2, 17)
 
 
 async def test_chunks_that_are_none_and_jobs_that_are_none_do_not_hold_it_up(bus: Bus, watchdog: Start) -> None:
@@ -282,7 +346,7 @@ async def test_silence_is_not_believed_while_chunks_wait_to_be_read(
         assert await scanner.has_heard_until(now)
     await job.write(b"not read yet\n")
     assert scanner._read_until is None or scanner._read_until < now
-    late = PartitionScanner(bus, scanner._reaction, service._watched, service._memory, None, service._hangs._clock)
+    late = PartitionScanner(bus, scanner._reaction, scanner._reading, service._hangs._clock)
     assert not await late.has_heard_until(now)
     late._read_until = _now()
     assert await late.has_heard_until(now)

@@ -8,14 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.watchdog.domain.matching import CONTEXT_LINES, LINE_MAX_BYTES, Hit, LineRule, Scan, take
-from services.watchdog.domain.presets import PRESETS
+from services.watchdog.catalogue import preset_rows
+from services.watchdog.domain import torchrun
+from services.watchdog.domain.matching import GIVEN_UP, Hit, Scan, last_lines, take
+from services.watchdog.domain.progress import Progress
+from services.watchdog.domain.rulebook import LOOKS_MAX, Rulebook
+from services.watchdog.domain.rules import LineRule
+from services.watchdog.domain.text import CONTEXT_LINES, LINE_MAX_BYTES, TAIL_BYTES
 from shared.logs_wire import Chunk, FileRef, ReplicaRef
 
 FILE = FileRef(ReplicaRef("tj-a", 1, "worker", 0))
-ONE = LineRule("one", ("boom",))
-TWO = LineRule("two", ("left", "right one"))
-RULES = (ONE, TWO, LineRule("end", ("xyz",)))
+RULES = Rulebook(
+    [
+        LineRule.of_texts("one", "boom"),
+        LineRule.of_texts("two", "left", "right one"),
+        LineRule.of_texts("end", "xyz"),
+        LineRule.of_texts("cause", "Last error:", "reason"),
+        torchrun.HEADER,
+    ]
+)
+PRESETS = [rule.line_rule for rule in preset_rows()]
 
 
 def chunks_of(text: bytes, cuts: list[int]) -> list[Chunk]:
@@ -23,7 +35,7 @@ def chunks_of(text: bytes, cuts: list[int]) -> list[Chunk]:
     return [Chunk(FILE, start, text[start:stop]) for start, stop in pairwise(borders)]
 
 
-def read(chunks: list[Chunk], rules: tuple[LineRule, ...] = RULES, *, end: bool = True) -> tuple[Scan, list[Hit]]:
+def read(chunks: list[Chunk], rules: Rulebook = RULES, *, end: bool = True) -> tuple[Scan, list[Hit]]:
     scan, hits = Scan(), []
     for chunk in chunks:
         taken = take(scan, chunk, rules)
@@ -34,17 +46,25 @@ def read(chunks: list[Chunk], rules: tuple[LineRule, ...] = RULES, *, end: bool 
     return scan, hits
 
 
-def whole(text: bytes, rules: tuple[LineRule, ...] = RULES) -> list[Hit]:
+def told(hits: list[Hit]) -> tuple[list[Hit], dict[str, Hit]]:
+    """The hits, and of lines that came again the last of each rule: those in between depend on the chunks."""
+    return [hit for hit in hits if not hit.again], {hit.rule: hit for hit in hits if hit.again}
+
+
+def whole(text: bytes, rules: Rulebook = RULES) -> list[Hit]:
     return read([Chunk(FILE, 0, text)], rules)[1]
 
 
-def lines_of(text: bytes, rules: tuple[LineRule, ...] = RULES) -> dict[str, str]:
-    return {hit.rule: hit.line for hit in whole(text, rules)}
+def lines_of(text: bytes, rules: Rulebook = RULES) -> dict[str, str]:
+    return {hit.rule: hit.line for hit in whole(text, rules) if not hit.again}
 
 
 def test_a_line_is_told_with_up_to_ten_lines_before_it() -> None:
     text = b"".join(b"line %d\n" % number for number in range(20)) + b"it went boom here\nafter\n"
-    assert whole(text) == [Hit("one", "it went boom here", tuple(f"line {number}" for number in range(10, 20)))]
+    (hit,) = whole(text)
+    assert (hit.rule, hit.line) == ("one", "it went boom here")
+    assert hit.before == tuple(f"line {number}" for number in range(10, 20))
+    assert text[hit.offset :].startswith(b"it went")
 
 
 @pytest.mark.parametrize("cut", [b"\n", b"\r", b"\r\n"])
@@ -68,8 +88,10 @@ def test_upper_and_lower_case_differ() -> None:
     assert lines_of(b"BOOM\n") == {}
 
 
-def test_of_each_rule_the_first_line_counts() -> None:
-    assert lines_of(b"first boom\nsecond boom\n") == {"one": "first boom"}
+def test_of_each_rule_the_first_line_is_a_hit_and_the_last_is_told_again() -> None:
+    first, last = whole(b"first boom\nsecond boom\nthird boom\n")
+    assert (first.line, first.again) == ("first boom", False)
+    assert (last.line, last.again) == ("third boom", True)
 
 
 def test_text_after_a_progress_bar_shares_its_line() -> None:
@@ -91,7 +113,7 @@ def test_a_line_of_megabytes_costs_no_memory_and_hides_nothing_behind_it() -> No
 
 def test_a_repeat_changes_nothing() -> None:
     chunks = chunks_of(b"a\nboom\nb\n", [2, 5])
-    assert read([*chunks, *chunks, chunks[1]]) == read(chunks)
+    assert told(read([*chunks, *chunks, chunks[1]])[1]) == told(read(chunks)[1])
 
 
 def test_a_chunk_behind_a_gap_waits_for_what_is_missing() -> None:
@@ -117,36 +139,83 @@ def test_a_log_that_began_anew_is_read_from_its_start() -> None:
 
 
 def test_the_end_mark_counts_only_where_everything_before_it_was_read() -> None:
-    assert not take(Scan(position=3), Chunk(FILE, 5, end=5), ()).scan.ended
-    assert take(Scan(position=5), Chunk(FILE, 5, end=5), ()).scan.ended
+    assert not take(Scan(position=3), Chunk(FILE, 5, end=5), RULES).scan.ended
+    assert take(Scan(position=5), Chunk(FILE, 5, end=5), RULES).scan.ended
 
 
 @pytest.mark.parametrize("rule", PRESETS, ids=lambda rule: rule.id)
 def test_each_preset_row_is_found_as_written_on_one_line_and_not_on_two(rule: LineRule) -> None:
-    line = "[rank3]: " + " 10.0.0.1<5> ".join(rule.fragments) + " (tail)"
-    assert lines_of(f"ok\n{line}\n".encode(), PRESETS) == {rule.id: line}
-    assert lines_of("\n".join(rule.fragments[:1]).lower().encode(), PRESETS) == {}
-    if len(rule.fragments) > 1:
-        assert lines_of("\n".join(rule.fragments).encode(), PRESETS) == {}
+    presets = Rulebook(PRESETS)
+    fragments = [fragment.text for fragment in rule.any_of[0]]
+    line = "[rank3]: " + " 10.0.0.1<5> ".join(fragments) + " (tail)"
+    assert lines_of(f"ok\n{line}\n".encode(), presets) == {rule.id: line}
+    assert lines_of("\n".join(fragments[:1]).lower().encode(), presets) == {}
+    if len(fragments) > 1:
+        assert lines_of("\n".join(fragments).encode(), presets) == {}
 
 
-def test_there_are_the_seven_rows_of_the_document() -> None:
-    assert [list(rule.fragments) for rule in PRESETS] == [
-        ["torch.distributed.DistBackendError"],
-        ["ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely"],
-        ["socketProgress: Connection closed by remote peer"],
-        ["RuntimeError: Gloo connectFullMesh failed with"],
-        ["NCCL WARN Call to ibv_modify_qp failed with error Connection timed out"],
-        ["socketProgressOpt: Call to recv from", "failed : Connection reset by peer"],
-        ["Watchdog caught collective operation timeout", "WorkNCCL"],
-    ]
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"Last error:\nthe reason\n", "Last error: the reason"),
+        (b"NCCL, Last error: \r\nthe reason\r\n", "NCCL, Last error:   the reason"),
+        (b"Last error:\n\n\nthe reason\n", None),
+        (b"Last error:\nanother line\nthe reason\n", None),
+        (b"Last error:\nLast error:\nthe reason\n", None),
+        (b"Last error:\n" + b"x" * LINE_MAX_BYTES + b"the reason\n", None),
+    ],
+)
+def test_the_line_after_last_error_is_part_of_it(text: bytes, line: str | None) -> None:
+    found = lines_of(text).get("cause")
+    assert found == line
+
+
+def test_the_block_of_torchrun_is_read() -> None:
+    block = (
+        b"Root Cause (first observed failure):\n[0]:\n  time      : 2024-03-01_12:00:00\n"
+        b"  host      : tj-a-1-worker-3\n"
+        b"  rank      : 3 (local_rank: 1)\n  exitcode  : -9 (pid: 77)\n  error_file: <N/A>\n"
+        b"  traceback : Signal 9 (SIGKILL) received by PID 77\n====\n"
+    )
+    (hit,) = whole(block)
+    assert hit.rule == torchrun.ROOT_CAUSE
+    assert hit.line == "rank 3 (local_rank: 1), exitcode -9 (pid: 77), host tj-a-1-worker-3"
+    assert torchrun.host_in(hit.line) == "tj-a-1-worker-3"
+
+
+def test_a_block_that_is_cut_off_or_forged_is_told_as_far_as_it_goes() -> None:
+    (hit,) = whole(b"Root Cause (first observed failure):\n  rank : of cheese\n")
+    assert torchrun.host_in(hit.line) == ""
+
+
+def test_a_line_has_the_time_of_the_wake_up_that_saw_its_end() -> None:
+    times = ((0, 1000), (10, 2000), (30, 3000))
+    text = b"\x1b[31mxx\x1b[0m boom\nyy\n"
+    (hit,) = take(Scan(), Chunk(FILE, 0, text, times=times), RULES).hits
+    assert hit.at_ms == 2000
+    first, second = take(Scan(), Chunk(FILE, 0, b"boom\n" + b"z" * 30 + b"xyz\n", times=times), RULES).hits
+    assert (first.at_ms, second.at_ms) == (1000, 3000)
+
+
+def test_how_far_training_came_is_seen_at_the_end_of_each_chunk() -> None:
+    scan, _ = read([Chunk(FILE, 0, b"step 1\nstep 7\nloss", times=((0, 5),))], end=False)
+    assert (scan.progress, scan.progress_at_ms) == (Progress(0, 7), 5)
+    assert last_lines(scan) == ("step 1", "step 7", "loss")
+
+
+def test_a_rule_whose_fragments_are_everywhere_but_never_together_is_given_up() -> None:
+    text = b"left here\nright one here\n" * (LOOKS_MAX + 10) + b"left right one\n"
+    (hit,) = whole(text)
+    assert hit.rule == f"{GIVEN_UP}two"
+    assert lines_of(b"boom\n" + text)["one"] == "boom"
 
 
 pieces = st.sampled_from(
     [
         *(b"boom", b"left", b"right one", b" ", b"x", b"\n", b"\r", b"\r\n", b"bo", b"om", b"\xc3\xa4", b"\xff"),
         *(b"\x1b[31m", b"\x1b]0;t\x07", b"\x1b", b"\x1b[", b"\x1b(B", b"3", b"m", b"]", b"\x07"),
-        *(b"xyz", b"y" * (LINE_MAX_BYTES - 3)),
+        *(b"xyz", b"y" * (LINE_MAX_BYTES - 3), b"z" * (TAIL_BYTES - 5)),
+        *(b"Last error:", b"reason", b"TM_PHASE=", b"Root Cause (first observed failure):", b"  host      : w-1"),
     ]
 )
 texts = st.lists(pieces, max_size=60).map(b"".join)
@@ -158,7 +227,7 @@ def test_rules_are_told_in_the_order_of_their_lines() -> None:
 
 @given(texts, st.lists(st.integers(0, 2000), max_size=30), st.lists(st.integers(0, 80_000), max_size=10))
 def test_chunking_at_any_borders_gives_the_same_matches(text: bytes, near: list[int], far: list[int]) -> None:
-    assert read(chunks_of(text, near + far))[1] == whole(text)
+    assert told(read(chunks_of(text, near + far))[1]) == told(whole(text))
 
 
 @given(texts.filter(bool), st.lists(st.integers(0, 2000), max_size=10), st.data())
@@ -170,7 +239,7 @@ def test_chunks_that_come_late_or_twice_change_nothing(text: bytes, cuts: list[i
         taken = take(scan, chunk, RULES)
         scan, hits = taken.scan, [*hits, *taken.hits]
     hits += take(scan, Chunk(FILE, scan.position, end=scan.position), RULES).hits
-    assert hits == whole(text)
+    assert told(hits) == told(whole(text))
 
 
 @given(texts, st.lists(st.integers(0, 2000), max_size=30))
@@ -178,7 +247,8 @@ def test_what_is_kept_between_chunks_is_bounded(text: bytes, cuts: list[int]) ->
     scan, _ = read(chunks_of(text, cuts), end=False)
     assert len(scan.line) <= LINE_MAX_BYTES
     assert len(scan.unfinished) <= 600
-    assert len(scan.context) <= CONTEXT_LINES
+    assert len(scan.tail) <= TAIL_BYTES
+    assert len(last_lines(scan)) <= CONTEXT_LINES
 
 
 @given(cuts=st.lists(st.integers(0, 60), max_size=8).map(sorted))

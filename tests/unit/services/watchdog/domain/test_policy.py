@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.watchdog.catalogue import built_in_rules, preset_rows
 from services.watchdog.domain import policy
-from services.watchdog.domain.policy import MAX_OTHERS, Found, logs_to_await
+from services.watchdog.domain.found import Found
+from services.watchdog.domain.policy import MAX_OTHERS, Heard, logs_to_await
+from services.watchdog.domain.rootcause import Catalogue
 from services.watchdog.domain.terms import Terms
 from services.watchdog.domain.wording import ROOT_CAUSES, describe, exit_code
 from shared import events as ev
@@ -17,8 +20,11 @@ FIRST = ev.ReplicaRef(role="worker", index=0)
 SECOND = ev.ReplicaRef(role="worker", index=1)
 
 
-def decide(job: Job, *found: Found) -> ev.RetryDecided | None:
-    return policy.decide(job, Terms.of(job), found)
+CATALOGUE = Catalogue.of(built_in_rules(), preset_rows())
+
+
+def decide(job: Job, *found: Found, progress: ev.Progress | None = None) -> ev.RetryDecided | None:
+    return policy.decide(job, Terms.of(job), CATALOGUE, Heard(found, progress))
 
 
 def ended(reason: EndReason = EndReason.FAILED, **changes: object) -> ev.AttemptEnded:
@@ -154,7 +160,7 @@ def test_nothing_is_decided_twice() -> None:
 
 
 @given(
-    reason=st.sampled_from([reason for reason in EndReason if reason is not EndReason.COMPLETED]),
+    reason=st.sampled_from([each for each in EndReason if each not in (EndReason.COMPLETED, EndReason.PREEMPTED)]),
     code=st.none() | st.integers(-(2**31), 2**31),
     number=st.none() | st.integers(0, 200),
     memory=st.sampled_from(OutOfMemory),
@@ -297,6 +303,14 @@ def test_advanced_hears_the_last_words_of_replicas_that_were_stopped_but_not_of_
     line = Found("preset/collective-timeout", SECOND, "…")
     assert decide(failing(retry_on("Advanced"), 1, STOPPED), line).retry
     assert not decide(failing(retry_on("Advanced"), 1, 0), line).retry
+
+
+def test_a_preempted_job_is_queued_again_and_uses_no_retry_even_where_it_asks_for_none() -> None:
+    preempted = {"reason": EndReason.PREEMPTED, "first_failure": None, "exit": None}
+    for retry, left in ((None, 0), (retry_on("Advanced", 2), 2)):
+        decision = decide(failing(retry, STOPPED, **preempted))
+        assert (decision.retry, decision.charged, decision.budget_left) == (True, "platform", left)
+        assert (decision.rule, decision.cause.failure_class) == ("fact/preempted", "infrastructure")
 
 
 def test_where_no_rule_decides_it_says_so_and_there_is_no_retry() -> None:

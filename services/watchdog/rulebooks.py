@@ -1,0 +1,58 @@
+"""The rules that logs are searched for: the platform's catalogue, what admins add, and each job's own messages.
+
+A rulebook holds all of them for one job, so that a chunk is searched once. Jobs that bring no messages share one;
+others share with jobs that bring the same. One is made in a thread at the first chunk that needs it, and kept while it
+is among the last `KEPT` that were used, so a user's messages are in no other job's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from services.watchdog.domain import torchrun
+from services.watchdog.domain.rootcause import Catalogue
+from services.watchdog.domain.rulebook import Rulebook
+from services.watchdog.domain.rules import LineRule, Rule
+from services.watchdog.domain.terms import Terms
+
+KEPT: Final = 256
+
+_Key = tuple[tuple[LineRule, ...], bool]
+
+
+class Rulebooks:
+    """Rulebooks by what a job asks for; `added` are rules of admins, which win over the built-in ones."""
+
+    def __init__(self, built_in: Sequence[Rule], presets: Sequence[Rule]) -> None:
+        self._built_in = tuple(built_in)
+        self._presets = tuple(presets)
+        self._added: tuple[Rule, ...] = ()
+        self._books: OrderedDict[_Key, Rulebook] = OrderedDict()
+        self.catalogue = Catalogue.of(self._built_in, self._presets)
+
+    def replace_added(self, rules: Sequence[Rule]) -> None:
+        """These are the admins' rules from now on."""
+        self._added = tuple(rules)
+        self._books.clear()
+        self.catalogue = Catalogue.of((*self._added, *self._built_in), self._presets)
+
+    async def of(self, terms: Terms) -> Rulebook:
+        """The rulebook for a job with these terms."""
+        key = (terms.messages, terms.uses_presets)
+        book = self._books.get(key)
+        if book is None:
+            book = await asyncio.to_thread(Rulebook, self._rules(key))
+            self._books[key] = book
+        self._books.move_to_end(key)
+        while len(self._books) > KEPT:
+            self._books.popitem(last=False)
+        return book
+
+    def _rules(self, key: _Key) -> tuple[LineRule, ...]:
+        """The user's own messages first: of rules that hold on one line the first is told."""
+        messages, uses_presets = key
+        catalogue = (*(self._presets if uses_presets else ()), *self._added, *self._built_in)
+        return (*messages, *(rule.line_rule for rule in catalogue), torchrun.HEADER)
