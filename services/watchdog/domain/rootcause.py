@@ -5,9 +5,10 @@ In this order:
 1. Facts that decide: the platform lost or took the machines, memory ran out, the command does not exist (`facts`).
 2. The first original error over all replicas, by time corrected for the clocks of their nodes. Lines of class `cascade`
    and `info` are no originals, errors that were survived are not (`found`), and what a replica says of the signal that
-   we stopped it with is not. Of one replica its first error counts. Of errors of several replicas within
-   `TOGETHER_MS` order means nothing, as clocks and ways differ; there the replica wins that torchrun names, then the
-   one whose error is of the more certain class.
+   we stopped it with is not. Of one replica its first error counts. What may tell of another replica (`secondHand`)
+   gives way to an error that does not and comes within `LAST_WORDS_MS`: survivors are given that long to speak, and a
+   clock may be wrong by as much. Of errors of several replicas within `TOGETHER_MS` order means nothing, as clocks and
+   ways differ; there the more certain class wins, then the replica that torchrun names.
 3. Facts that say only that a process died.
 4. Where survivors alone have spoken, that: it is not known what they survived.
 """
@@ -29,6 +30,7 @@ from shared.events import Cause, ReplicaRef
 from shared.jobs import Attempt, Replica
 
 TOGETHER_MS: Final = 1000
+LAST_WORDS_MS: Final = 15_000
 ONLY_SURVIVORS: Final = "fact/only-survivors"
 
 _NO_ORIGINAL: Final = (FailureClass.CASCADE, FailureClass.INFO)
@@ -90,10 +92,14 @@ def _first_original(attempt: Attempt, lines: Sequence[Found], catalogue: Catalog
     firsts = _first_of_each(lines, catalogue)
     if not firsts:
         return None
-    first_ms = min(each.at_ms for each in firsts)
-    together = [each for each in firsts if each.at_ms <= first_ms + TOGETHER_MS]
-    named = _named_by_torchrun(attempt, lines)
-    return min(together, key=lambda each: (_key(each.replica) not in named, _certainty(each, catalogue), each.at_ms))
+    begin_ms = min(each.at_ms for each in firsts)
+    own = [each for each in firsts if not catalogue.rules[each.rule].second_hand]
+    of_own = [each for each in own if each.at_ms <= begin_ms + LAST_WORDS_MS]
+    if not of_own:
+        return min(firsts, key=lambda each: each.at_ms)
+    first_ms, named = min(each.at_ms for each in of_own), _named_by_torchrun(attempt, lines)
+    together = [each for each in of_own if each.at_ms <= first_ms + TOGETHER_MS]
+    return min(together, key=lambda each: (_certainty(each, catalogue), _key(each.replica) not in named, each.at_ms))
 
 
 def _first_of_each(lines: Sequence[Found], catalogue: Catalogue) -> list[Found]:
@@ -114,8 +120,7 @@ def _place(found: Found, catalogue: Catalogue) -> tuple[int, int, int]:
 
 
 def _certainty(found: Found, catalogue: Catalogue) -> int:
-    failure_class = catalogue.class_of(found.rule)
-    return _CERTAINTY.index(failure_class) if failure_class in _CERTAINTY else len(_CERTAINTY)
+    return _CERTAINTY.index(catalogue.rules[found.rule].failure_class)
 
 
 def _named_by_torchrun(attempt: Attempt, lines: Iterable[Found]) -> frozenset[tuple[str, int]]:

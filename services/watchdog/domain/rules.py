@@ -5,6 +5,9 @@ fragment is a piece of text, or `{regex: …}` in Hyperscan's language, which kn
 of text of at least `LITERAL_MIN_BYTES`: whole logs are searched for those alone, so a regex costs something only on
 lines that have the text already. The rule's own samples show where it holds and where it does not; they are tests.
 
+A rule is `secondHand` where its line may tell of another replica, as a connection that broke does: it gives way to
+errors of other replicas that come with it.
+
 `Rule` is what is written, in the catalogue's files and by admins; `LineRule` is the part of it that is searched for,
 and all that a user's message has. `rule_checks` says what is wrong with a rule, `lines` whether one holds on a line.
 """
@@ -131,6 +134,7 @@ class RuleSpec(Document):
         (), description=f"a list of at most {FRAGMENTS_MAX} fragments that may not stand on the line"
     )
     ignore_case: StrictBool = Field(default=True, description="true or false")
+    second_hand: StrictBool = Field(default=False, description="true where the line tells of another replica")
     since: Version | None = Field(None, description="the first version that prints this, such as 'nccl 2.24'")
     until: Version | None = Field(None, description="the last version that prints this, such as 'nccl 2.22'")
     advice: Annotated[str, Field(min_length=1, max_length=ADVICE_MAX_CHARS)] = Field(

@@ -364,6 +364,120 @@ def test_there_are_exactly_as_many_new_attempts_as_asked_for(most: int) -> None:
     assert decision.reason == f"worker-0 ended with exit code 3; OnFailure retries every failure, but {used_up}"
 
 
+# --- the class of the root cause, and chains
+
+OOM = Found("cuda-oom", FIRST, "CUDA out of memory. Tried to allocate 2 GiB", 1)
+ECC = Found("cuda-ecc", SECOND, "uncorrectable ECC error encountered", 1)
+SEGV = Found("exit-sigsegv", FIRST, "Signal 11 (SIGSEGV) received by PID 7", 1)
+DNS = Found("dns", FIRST, "Temporary failure in name resolution", 1)
+
+
+def test_an_error_of_the_job_itself_is_not_retried_and_it_says_so_with_what_to_do() -> None:
+    decision = decide(failing(retry_on("Advanced"), 1), OOM)
+    assert (decision.retry, decision.rule, decision.line) == (False, None, OOM.line)
+    assert "cuda-oom in worker-0 is an error of the job itself" in decision.reason
+    assert "smaller batch" in decision.reason
+    assert decision.cause.failure_class == "user"
+
+
+def test_a_failure_of_the_node_is_retried_without_that_node() -> None:
+    decision = decide(failing(retry_on("Advanced"), 1, 1), ECC)
+    assert (decision.retry, decision.rule, decision.exclude_nodes) == (True, "cuda-ecc", ("n-1",))
+    assert "does not get" in decision.reason
+
+
+def test_a_node_is_left_out_whatever_rule_asked_for_the_retry_and_not_without_one() -> None:
+    assert decide(failing(retry_on("OnFailure"), 1, 1), ECC).exclude_nodes == ("n-1",)
+    assert decide(failing(None, 1, 1), ECC).exclude_nodes == ()
+
+
+def test_what_passes_by_itself_is_retried() -> None:
+    decision = decide(failing(retry_on("Advanced"), 1), DNS)
+    assert (decision.retry, decision.rule) == (True, "dns")
+
+
+def test_the_users_own_rules_and_the_preset_rows_come_before_the_class() -> None:
+    assert decide(failing(retry_on("Advanced", exitCodes=[1]), 1), OOM).rule == "exit-code/1"
+    preset = Found("preset/gloo-connect", FIRST, "RuntimeError: Gloo connectFullMesh failed with x", 9)
+    assert decide(failing(retry_on("Advanced"), 1), OOM, preset).rule == "preset/gloo-connect"
+
+
+def chain(*ends: tuple[Found, ev.Progress | None], policy: str = "Advanced", **conditions: object) -> ev.RetryDecided:
+    """The last decision of attempts that ended like this."""
+    made = submitted(replicas=1)
+    told: list[tuple[ev.Payload, int]] = [
+        (made.model_copy(update={"spec": {**made.spec, "retry": retry_on(policy, 9, **conditions)}}), 1)
+    ]
+    for number, (found, progress) in enumerate(ends, start=1):
+        told += [(placed(1), number), (ev.Started(), number), (ended(), number)]
+        job = fold_all(history(told))
+        decision = decide(job, found, progress=progress)
+        told += [(decision, number), (ev.Queued(), number + 1)]
+    return decision
+
+
+def at(step: int) -> ev.Progress:
+    return ev.Progress(step=step)
+
+
+def test_the_same_cause_twice_in_a_row_without_progress_stops_the_chain_with_the_reason() -> None:
+    decision = chain((DNS, at(100)), (DNS, at(100)))
+    assert not decision.retry
+    assert "dns ended two attempts in a row in the same way" in decision.reason
+    assert "came no further (step 100)" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        ((DNS, at(100)), (DNS, at(101))),
+        ((DNS, ev.Progress(epoch=1, step=99)), (DNS, ev.Progress(epoch=2))),
+        ((DNS, None), (Found("estale", FIRST, "Stale file handle", 1), None)),
+        ((DNS, None), (Found("dns", FIRST, "another text: Name or service not known", 1), None)),
+    ],
+)
+def test_progress_or_another_cause_keeps_the_chain_going(ends: tuple) -> None:
+    assert chain(*ends).retry
+
+
+def test_on_failure_goes_on_whatever_repeats_itself() -> None:
+    assert chain((OOM, None), (OOM, None), (OOM, None), policy="OnFailure").retry
+
+
+def test_a_listed_exit_code_without_a_known_cause_is_no_repeat() -> None:
+    unknown = Found("message/1", FIRST, "x", 1)
+    assert chain((unknown, None), (unknown, None), policy="ExitCodeAndErrorMsg", exitCodes=[3]).retry
+
+
+def test_an_ambiguous_cause_gets_one_more_try_and_another_only_after_progress() -> None:
+    cublas = Found("cublas", FIRST, "CUBLAS_STATUS_EXECUTION_FAILED", 1)
+    assert chain((SEGV, at(5))).retry
+    decision = chain((SEGV, at(5)), (cublas, at(5)))
+    assert not decision.retry
+    assert "given one more try already" in decision.reason
+    assert chain((SEGV, at(5)), (cublas, at(6))).retry
+
+
+def lost(*earlier: ev.RetryDecided, most: int = 1) -> ev.RetryDecided:
+    job = failing(
+        retry_on("ExitCodeAndErrorMsg", most, exitCodes=[9]), ReplicaExit(cause="lost"), reason=EndReason.PLATFORM
+    )
+    past = tuple(job.attempt.model_copy(update={"decision": each, "number": 0}) for each in earlier)
+    return decide(job.model_copy(update={"attempts": (*past, job.attempt)}))
+
+
+def test_what_the_platform_lost_it_makes_up_for_without_using_retries() -> None:
+    decision = lost()
+    assert (decision.retry, decision.rule, decision.charged, decision.budget_left) == (
+        True,
+        "fact/platform",
+        "platform",
+        1,
+    )
+    assert lost(*[decision] * (policy.PLATFORM_RETRIES_MAX - 1)).budget_left == 1
+    assert not lost(*[decision] * policy.PLATFORM_RETRIES_MAX).retry
+
+
 # --- which logs a decision waits for
 
 
