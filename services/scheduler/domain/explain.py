@@ -82,12 +82,17 @@ def explain(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[
 
 
 def _left_out(gang: Gang, columns: Columns) -> str:
-    """Which of these nodes the gang does not get because they failed its diagnosis."""
-    layout = columns.layout
-    names = sorted(layout.nodes[row].name for row in layout.rows_named(gang.failed_diagnosis))
-    if not names:
-        return ""
-    return f"; {', '.join(names)} failed this job's diagnosis and {'is' if len(names) == 1 else 'are'} left out"
+    """Which of these nodes the gang does not get, and why."""
+    reasons = (
+        (gang.failed_diagnosis, "failed this job's diagnosis"),
+        (gang.suspected, "failed under this job's last attempt"),
+    )
+    return "".join(_left_out_because(nodes, why, columns) for nodes, why in reasons)
+
+
+def _left_out_because(nodes: frozenset[str], why: str, columns: Columns) -> str:
+    names = sorted(columns.layout.nodes[row].name for row in columns.layout.rows_named(nodes))
+    return f"; {', '.join(names)} {why} and {'is' if len(names) == 1 else 'are'} left out" if names else ""
 
 
 def _rooms(role: RoleAsk, gang: Gang, columns: Columns) -> list[Room]:

@@ -84,7 +84,8 @@ class RoleAsk:
 class Gang:
     """One attempt that waits for a place; `sequence` is the stream sequence of the job's submission.
 
-    `excluded` are the nodes that its user does not want, `failed_diagnosis` those that were found bad for this job.
+    `excluded` are the nodes that its user does not want, `failed_diagnosis` those that were found bad for this job,
+    `suspected` those on which its last attempt failed in a way that speaks against them.
     It waits since `since`, and holds its place for at most `longest_s`, where that is known.
     """
 
@@ -96,6 +97,7 @@ class Gang:
     excluded: frozenset[str] = frozenset()
     project: str = ""
     failed_diagnosis: frozenset[str] = frozenset()
+    suspected: frozenset[str] = frozenset()
     owner: str = ""
     since: datetime | None = None
     topology: Topology = field(default_factory=Topology)
@@ -104,7 +106,7 @@ class Gang:
     @property
     def avoided(self) -> frozenset[str]:
         """All nodes that it must not get."""
-        return self.excluded | self.failed_diagnosis
+        return self.excluded | self.failed_diagnosis | self.suspected
 
     @property
     def shape(self) -> tuple[object, ...]:

@@ -73,6 +73,7 @@ class Terms:
             topology=self.topology,
             longest_s=self.longest_s,
             failed_diagnosis=frozenset(node for attempt in job.attempts for node in _found_bad(attempt)),
+            suspected=_suspected(job),
         )
 
     def start_deadline(self, placed_at: datetime) -> datetime:
@@ -96,6 +97,12 @@ def last_words_deadline(failed_at: datetime) -> datetime:
 def hang_deadline(noticed_at: datetime) -> datetime:
     """When a hung attempt is ended of which no evidence has come."""
     return noticed_at + timedelta(seconds=EVIDENCE_S)
+
+
+def _suspected(job: Job) -> frozenset[str]:
+    """Nodes that the decision about the last attempt leaves out of this one."""
+    decision = job.attempts[-2].decision if len(job.attempts) > 1 else None
+    return frozenset(decision.exclude_nodes) if decision is not None else frozenset()
 
 
 def _found_bad(attempt: Attempt) -> tuple[str, ...]:

@@ -116,6 +116,12 @@ def test_nodes_that_failed_the_diagnosis_are_named():
     assert explain(wanted, ledger(node("a"), node("b")).columns).verdict is Verdict.FITS
 
 
+def test_a_node_that_the_last_attempt_failed_on_is_named():
+    wanted = replace(gang(), suspected=frozenset({"n-a"}))
+    answer = explain(wanted, ledger(node("a")).columns)
+    assert answer.summary.endswith("; a failed under this job's last attempt and is left out")
+
+
 @given(clusters, roles)
 def test_every_gang_that_does_not_fit_has_a_reason_in_numbers(cluster, wanted):
     free, one = Ledger(cluster, POOLS).columns, gang(*wanted)

@@ -72,3 +72,14 @@ def test_a_diagnosis_happens_where_the_job_asks_for_it():
     assert terms.diagnosing
     assert terms.diagnosis_deadline(START) == START + timedelta(minutes=10)
     assert Terms.of(job(startTimeout="90s")).diagnosis_deadline(START) == START + timedelta(seconds=90)
+
+
+def test_a_node_that_the_last_attempt_failed_on_is_avoided_once():
+    excluding = ev.RetryDecided(retry=True, reason="cuda-ecc", exclude_nodes=("n-2",))
+    told = [(submitted(), 1)]
+    for number, decision in ((1, excluding), (2, ev.RetryDecided(retry=True, reason="dns"))):
+        placed, ended = ev.Placed(cluster="main", roles=()), ev.AttemptEnded(reason=ev.EndReason.FAILED)
+        told += [(placed, number), (ended, number), (decision, number), (ev.Queued(), number + 1)]
+        one = fold_all(history(told))
+        gang = Terms.of(one).gang(one)
+        assert gang.suspected == gang.avoided == ({"n-2"} if number == 1 else set())
