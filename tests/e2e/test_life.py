@@ -66,6 +66,22 @@ def test_the_first_failing_replica_ends_the_gang(platform: Platform) -> None:
     assert attempt["replicas"][0]["state"] == "Stopped"
 
 
+def test_a_deepspeed_job_finds_its_hosts_and_has_succeeded_when_its_master_has(platform: Platform) -> None:
+    job = job_document("deepspeed", "", framework="deepspeed", terminationGrace="1s")
+    commands = {"worker": "sleep 600", "master": "cat /job/hostfile; cmp /job/hostfile $TM_HOSTFILE"}
+    small = {"replicas": 1, "instanceType": "cpu-tiny"}
+    job["spec"]["roles"] = [{"name": name, "command": command, **small} for name, command in commands.items()]
+    submitted = platform.submit(job)
+    status = platform.await_end(submitted)["status"]
+    assert status["state"] == "Succeeded"
+    assert {replica["role"]: replica["state"] for replica in status["attempts"][0]["replicas"]} == {
+        "worker": "Stopped",
+        "master": "Succeeded",
+    }
+    hosts = [f"{submitted}-1-{role}-0.{submitted}-1 slots=1" for role in ("master", "worker")]
+    assert platform.log(submitted, role="master").decode().splitlines() == hosts
+
+
 def test_a_job_can_be_stopped_while_it_runs_and_while_it_waits(platform: Platform) -> None:
     running = platform.submit(job_document("stop-me", "sleep 600", terminationGrace="1s"))
     waiting = platform.submit(job_document("too-big", "true", replicas=500))
