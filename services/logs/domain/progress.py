@@ -103,10 +103,10 @@ def left_s(
     progress: Progress, elapsed_s: float, before: Progress | None = None, between_s: float = 0.0
 ) -> float | None:
     """Seconds until the end: by what was done since an earlier look, else by the whole time so far."""
-    if progress.left_s is not None and not progress.within_epoch:
-        return progress.left_s
     fraction = progress.fraction
-    if fraction is None or fraction <= 0:
+    if progress.left_s and not progress.within_epoch:
+        return progress.left_s
+    if fraction is None or not 0 < fraction < 1:
         return None
     earlier = before.fraction if before is not None else None
     if earlier is not None and between_s > 0 and fraction > earlier:

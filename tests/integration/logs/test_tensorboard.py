@@ -85,6 +85,10 @@ async def test_a_browser_gets_in_by_a_ticket_and_sees_attempts_side_by_side(kept
         assert "javascript" in script.headers["content-type"]
         assert len(script.content) > 100_000
         await until_runs(client, url, "attempt-1/train")
+        packed = await client.get(f"{url}data/runs")
+        plain = await client.get(f"{url}data/runs", headers={"Accept-Encoding": "identity"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert plain.headers.get("content-encoding", "identity") == "identity"
         form = {"requests": (None, json.dumps([{"plugin": "scalars", "tag": "loss"}]))}
         series = await client.post(f"{url}experiment/defaultExperimentId/data/plugin/timeseries/timeSeries", files=form)
         (found,) = series.json()

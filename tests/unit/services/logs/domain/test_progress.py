@@ -108,6 +108,7 @@ def test_the_end_is_estimated_by_the_latest_pace_where_it_is_known():
     assert left_s(Progress(step=50, total_steps=100, left_s=7, epoch=1, within_epoch=True), 100) is None
     assert left_s(Progress(step=5), 100) is None
     assert left_s(Progress(step=0, total_steps=100), 100) is None
+    assert left_s(Progress(step=100, total_steps=100, left_s=0.0), 100) is None
 
 
 def curve(tag: str, steps: list[int], values: list[float], run: str = "") -> Curve:
