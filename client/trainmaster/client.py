@@ -7,7 +7,6 @@ the platform; what they notice on the way can be watched through `notice`.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 import httpx
 
@@ -26,7 +24,6 @@ from trainmaster.credentials import Login, current_login
 from trainmaster.decoding import Document, Fields
 from trainmaster.documents import (
     Applied,
-    Curve,
     Explanation,
     Job,
     JobEvent,
@@ -36,27 +33,24 @@ from trainmaster.documents import (
     Page,
     Upload,
 )
-from trainmaster.documents.resources import ReplicaResources
-from trainmaster.documents.scalars import grown
-from trainmaster.documents.tensorboard import TensorBoard
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.node_calls import NodeCalls
 from trainmaster.packing import Archive, packed
+from trainmaster.record_calls import Notice, RecordCalls, event_json
 from trainmaster.reruns import rerun_document
 from trainmaster.sandboxes import ExecEnded, ExecOutput, KeptSandbox, exec_pieces
-from trainmaster.transport import Params, Transport, json_object, json_value
+from trainmaster.transport import Params, Transport, json_object, json_value, quoted
 from trainmaster.usage import Bill, Verification
 
 USAGE_PAGE: Final = 1000
 LOG_PAGE_BYTES: Final = 1024 * 1024
 UPLOAD_PIECE_BYTES: Final = 256 * 1024
 
-Notice = Callable[[sse.Interruption], None]
 Progress = Callable[[int, int], None]
 
 
-class Client:
+class Client(RecordCalls):
     """A user's connection to one platform; use it as a context manager, or call `close`."""
 
     def __init__(
@@ -192,20 +186,20 @@ class Client:
 
     def explain(self, job: str) -> Explanation:
         """Why the job is not running, in numbers."""
-        return Explanation.of(self._transport.document("GET", f"/v1/queue/{_quoted(job)}"))
+        return Explanation.of(self._transport.document("GET", f"/v1/queue/{quoted(job)}"))
 
     def execute(
         self, job: str, command: Sequence[str], *, role: str | None = None, index: int = 0, timeout_s: float = 600.0
     ) -> Iterator[ExecOutput | ExecEnded]:
         """Run a command beside a running replica's own: what it writes, and at last its end."""
         body = {"command": list(command), "role": role, "index": index, "timeout": timeout_s}
-        path, headers = f"/v1/sandboxes/{_quoted(job)}/exec", {"Accept": "text/event-stream"}
+        path, headers = f"/v1/sandboxes/{quoted(job)}/exec", {"Accept": "text/event-stream"}
         with self._transport.stream(path, method="POST", json=body, headers=headers) as response:
             yield from exec_pieces(response.iter_bytes())
 
     def kept_sandboxes(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of the job's failed attempts, as its `keepFor` asks for."""
-        answer = Fields.of(self._transport.document("GET", f"/v1/sandboxes/{_quoted(job)}"))
+        answer = Fields.of(self._transport.document("GET", f"/v1/sandboxes/{quoted(job)}"))
         return tuple(map(KeptSandbox.of, answer.each("items")))
 
     def events(self, job: str) -> tuple[JobEvent, ...]:
@@ -219,7 +213,7 @@ class Client:
         for event in self._follow(f"{_job_path(job)}/events", {"follow": "true"}, notice, last_id):
             if event.event == "end":
                 return
-            job_event = JobEvent.of(_json(event), int(event.id) if event.id.isdigit() else None)
+            job_event = JobEvent.of(event_json(event), int(event.id) if event.id.isdigit() else None)
             yield job_event
             if job_event.final_state:
                 return
@@ -234,7 +228,7 @@ class Client:
 
     def log_sources(self, job: str) -> tuple[LogSource, ...]:
         """Which replicas of which attempts have a log."""
-        answer = Fields.of(self._transport.document("GET", f"/v1/logs/{_quoted(job)}"))
+        answer = Fields.of(self._transport.document("GET", f"/v1/logs/{quoted(job)}"))
         return tuple(LogSource.of(replica) for replica in answer.each("replicas"))
 
     def log_page(
@@ -248,7 +242,7 @@ class Client:
         raw: bool = False,
     ) -> LogPage:
         """Some of a replica's log: from a byte offset, or its last `tail` lines; `raw` as the replica wrote it."""
-        path = f"/v1/logs/{_quoted(job)}/{source.attempt}/{_quoted(source.role)}/{source.index}"
+        path = f"/v1/logs/{quoted(job)}/{source.attempt}/{quoted(source.role)}/{source.index}"
         params: Params = {"offset": offset, "limit": limit, "tail": tail, "raw": "true" if raw else None}
         response = self._transport.request("GET", path, params=params, headers={"Accept": "text/plain"})
         return _log_page(response.content, response.headers, offset or 0)
@@ -274,70 +268,11 @@ class Client:
     ) -> Iterator[LogChunk]:
         """Text of the matching replicas as it is written, until all of them have ended."""
         params: Params = {"attempt": attempt, "role": role, "index": index, "tail": tail}
-        for event in self._follow(f"/v1/logs/{_quoted(job)}/follow", params, notice):
+        for event in self._follow(f"/v1/logs/{quoted(job)}/follow", params, notice):
             if event.event == "end":
                 return
             if event.event == "chunk":
-                yield LogChunk.of(_json(event))
-
-    def scalars(
-        self,
-        job: str,
-        *,
-        tag: str | tuple[str, ...] | None = None,
-        attempt: int | str | None = None,
-        points: int | None = None,
-    ) -> tuple[Curve, ...]:
-        """The curves that the job wrote for TensorBoard; `attempt` is a number, several with commas, or `all`."""
-        params: Params = {"tag": tag, "attempt": attempt, "points": points}
-        answer = Fields.of(self._transport.document("GET", f"/v1/scalars/{_quoted(job)}", params=params))
-        return tuple(map(Curve.of, answer.each("tags")))
-
-    def scalars_csv(
-        self, job: str, *, tag: str | tuple[str, ...] | None = None, attempt: int | str | None = None
-    ) -> Iterator[bytes]:
-        """Every point as lines of CSV, in pieces."""
-        params: Params = {"tag": tag, "attempt": attempt}
-        headers = {"Accept": "text/csv"}
-        with self._transport.stream(f"/v1/scalars/{_quoted(job)}/csv", params=params, headers=headers) as response:
-            yield from response.iter_bytes()
-
-    def follow_scalars(
-        self,
-        job: str,
-        *,
-        tag: str | tuple[str, ...] | None = None,
-        attempt: int | str | None = None,
-        points: int | None = None,
-        notice: Notice | None = None,
-    ) -> Iterator[tuple[Curve, ...]]:
-        """All curves, again and again as they grow, until the job has ended."""
-        params: Params = {"tag": tag, "attempt": attempt, "points": points}
-        curves: tuple[Curve, ...] = ()
-        for event in self._follow(f"/v1/scalars/{_quoted(job)}/follow", params, notice):
-            if event.event == "end":
-                return
-            sent = tuple(map(Curve.of, Fields.of(_json(event)).each("tags")))
-            curves = sent if event.event == "curves" else grown(curves, sent)
-            yield curves
-
-    def resources(self, job: str, *, attempt: int | None = None) -> tuple[ReplicaResources, ...]:
-        """What each replica uses and has used, from samples that are some seconds apart."""
-        params: Params = {"attempt": attempt, "history": "true"}
-        answer = Fields.of(self._transport.document("GET", f"/v1/resources/{_quoted(job)}", params=params))
-        return tuple(map(ReplicaResources.of, answer.each("replicas")))
-
-    def open_tensorboard(
-        self, jobs: Sequence[str], *, attempts: Sequence[int] = (), directory: str | None = None
-    ) -> TensorBoard:
-        """Start TensorBoard on jobs, or on a directory that is on a mount of one; it stops by itself."""
-        body: Document = {"jobs": list(jobs), "attempts": list(attempts), "dir": directory}
-        answer = self._transport.document("POST", "/v1/tensorboard", json=body)
-        return TensorBoard.of(answer, self.url)
-
-    def stop_tensorboard(self, board: str) -> None:
-        """Stop a TensorBoard by its id."""
-        self._transport.request("DELETE", f"/v1/tensorboard/{_quoted(board)}")
+                yield LogChunk.of(event_json(event))
 
     # --- usage -------------------------------------------------------------------------------------------------------
 
@@ -391,13 +326,8 @@ def name_of(document: Mapping[str, Any]) -> str:
     return name
 
 
-def _quoted(name: str) -> str:
-    """The name as one segment of a path; one made of dots alone would be taken for a relative path."""
-    return "%2E" * len(name) if name.strip(".") == "" else quote(name, safe="", errors="surrogateescape")
-
-
 def _path(kind: Kind, name: str) -> str:
-    return f"{kind.path}/{_quoted(name)}"
+    return f"{kind.path}/{quoted(name)}"
 
 
 def _job_path(job: str) -> str:
@@ -418,13 +348,6 @@ def _items(answer: Any) -> list[Any]:
     if not isinstance(items, list):
         raise UnexpectedAnswerError("the platform's list of events is none")
     return items
-
-
-def _json(event: sse.SseEvent) -> Any:
-    try:
-        return json.loads(event.data)
-    except ValueError as error:
-        raise UnexpectedAnswerError(f"the platform streamed {event.data!r:.60}, which is no JSON") from error
 
 
 def _log_page(content: bytes, headers: Mapping[str, str], asked_offset: int) -> LogPage:

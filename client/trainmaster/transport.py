@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -195,3 +195,8 @@ def _may_pass(error: UnavailableError | httpx.TransportError) -> bool:
 
 def _given(params: Params | None) -> dict[str, str | int | tuple[str, ...]]:
     return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def quoted(name: str) -> str:
+    """The name as one segment of a path; one made of dots alone would be taken for a relative path."""
+    return "%2E" * len(name) if name.strip(".") == "" else quote(name, safe="", errors="surrogateescape")
