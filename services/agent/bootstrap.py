@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
 from services.agent.courier import Courier, Times, at_once
-from services.agent.domain.usage import Look
+from services.agent.domain.resources import Look
 from services.agent.gangs import Gangs
 from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane

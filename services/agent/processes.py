@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from services.agent.domain.usage import Burden
+from services.agent.domain.resources import Burden
 from shared.logs_wire import ReplicaRef
 
 PROC: Final = Path("/proc")

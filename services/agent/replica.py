@@ -6,7 +6,7 @@ is complete when `exit.json` is there and the lock is free. Event files are comp
 of the gang on this machine, because any of them may write there. When all is kept `shipped.json` tells the engine that
 the directory is not needed any more.
 
-`usage` is the agent's own (see `sampler`); it is there from the replica's first sample on.
+`samples` is the agent's own (see `sampler`); it is there from the replica's first sample on.
 
 Locks are tried only where `exit.json` exists: before that, a try could be in the way of the runner's own.
 """
@@ -27,7 +27,7 @@ from shared.logs_wire import FileRef, Kind
 
 SHIP_FILE = "ship.json"
 SHIPPED_FILE = "shipped.json"
-USAGE_FILE = "usage"
+SAMPLES_FILE = "samples"
 _EXIT_FILE = "exit.json"
 _LOCK_FILE = "lock"
 
@@ -51,8 +51,8 @@ class Replica:
         self._saved = memory.load(manifest.replica)
         self.files: dict[FileRef, TailedFile] = {}
         self.log = self._add("log", "", Source(directory, manifest.log))
-        if (directory / USAGE_FILE).exists():
-            self.add_usage()
+        if (directory / SAMPLES_FILE).exists():
+            self.add_samples()
         self.all_found = manifest.tensorboard is None
         """Whether no further event file can turn up."""
 
@@ -99,10 +99,10 @@ class Replica:
             if directory and FileRef(self.manifest.replica, "tb", path) not in self.files:
                 self._add("tb", path, Source(Path(directory.root), str(directory.below / path)))
 
-    def add_usage(self) -> None:
+    def add_samples(self) -> None:
         """Ship the samples of what the replica uses, too."""
         if FileRef(self.manifest.replica, "use") not in self.files:
-            self._add("use", "", Source(self.directory, USAGE_FILE))
+            self._add("use", "", Source(self.directory, SAMPLES_FILE))
 
     def own_files(self) -> list[TailedFile]:
         """The log, and the samples where there are any: what lies in the replica's directory."""

@@ -1,4 +1,4 @@
-"""Samples what replicas use: a line for each into `usage` in its directory, from where it is shipped like a log.
+"""Samples what replicas use: a line for each into `samples` in its directory, from where it is shipped like a log.
 
 One pass over `/proc` serves all replicas, in a thread, and passes become rarer where there are very many replicas, so
 that sampling stays far below a hundredth of a CPU. Nothing is written any more once a replica's log is complete.
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from services.agent import gpus, processes
-from services.agent.domain.usage import Look, Meter
+from services.agent.domain.resources import Look, Meter
 from services.agent.gangs import Gangs
-from services.agent.replica import USAGE_FILE, Replica
+from services.agent.replica import SAMPLES_FILE, Replica
 from shared.logs_wire import ReplicaRef
-from shared.usage_wire import GpuSample, encode_sample
+from shared.resource_samples import GpuSample, encode_sample
 
 _INTERVAL_A_REPLICA_S: Final = 0.02
 _log = logging.getLogger(__name__)
@@ -79,9 +79,9 @@ def _runs(replica: Replica) -> bool:
 
 def _append(replica: Replica, line: bytes) -> None:
     try:
-        with (replica.directory / USAGE_FILE).open("ab") as file:
+        with (replica.directory / SAMPLES_FILE).open("ab") as file:
             file.write(line)
     except OSError as error:
         _log.warning("%s: no sample was written: %s", replica.directory.name, error)
     else:
-        replica.add_usage()
+        replica.add_samples()

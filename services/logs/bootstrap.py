@@ -25,6 +25,7 @@ from services.logs.handlers import LogHandlers
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
 from services.logs.progress import ProgressWatch
+from services.logs.resources import ResourceReader
 from services.logs.scalar_handlers import ScalarHandlers
 from services.logs.scalars import ScalarReader
 from services.logs.search import SearchHandlers
@@ -33,7 +34,6 @@ from services.logs.tensorboard.handlers import BoardHandlers
 from services.logs.tensorboard.sandbox import find_sandbox
 from services.logs.tensorboard.servers import Boards, Limits
 from services.logs.tensorboard.sessions import Sessions
-from services.logs.usage import UsageReader
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -90,7 +90,7 @@ class LogsService:
                 logs_router(handlers),
                 search_router(search),
                 scalars_router(scalars),
-                resources_router(ResourceHandlers(jobs, UsageReader(self._store.layout))),
+                resources_router(ResourceHandlers(jobs, ResourceReader(self._store.layout))),
                 boards_router(boards),
                 board_pages_router(boards),
             ],

@@ -12,7 +12,7 @@ from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option, serialised
 from trainmaster.client import Client
 from trainmaster.documents.resources import ReplicaResources
-from trainmaster.rendering.resources import usage_table
+from trainmaster.rendering.resources import resource_table
 
 _PAUSE_S = 2.0
 
@@ -36,13 +36,13 @@ def command(job: str, attempt: int | None, output: str, *, once: bool) -> None:
         elif not found:
             screen.say(f"{job} was not sampled so far; the first sample comes some seconds after a replica's start")
         elif once or not sys.stdout.isatty():
-            screen.out.print(usage_table(found))
+            screen.out.print(resource_table(found))
         else:
             _watch(client, job, attempt, found, screen)
 
 
 def _watch(client: Client, job: str, attempt: int | None, found: tuple[ReplicaResources, ...], screen: Screen) -> None:
-    with Live(usage_table(found), console=screen.out, auto_refresh=False) as live:
+    with Live(resource_table(found), console=screen.out, auto_refresh=False) as live:
         while not client.job(job).ended:
             time.sleep(_PAUSE_S)
-            live.update(usage_table(client.resources(job, attempt=attempt)), refresh=True)
+            live.update(resource_table(client.resources(job, attempt=attempt)), refresh=True)

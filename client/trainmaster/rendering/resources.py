@@ -19,7 +19,7 @@ _GIB: Final = 1 << 30
 _MIB: Final = 1 << 20
 
 
-def usage_table(replicas: Sequence[ReplicaResources]) -> Table:
+def resource_table(replicas: Sequence[ReplicaResources]) -> Table:
     """All replicas."""
     return table(_HEADERS, (_row(each) for each in replicas))
 

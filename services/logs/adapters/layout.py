@@ -5,7 +5,7 @@
 | `wal/<partition>/` | write-ahead log of a partition |
 | `store/<job>/<attempt>/<role>/<index>/` | segments of a replica's log |
 | `store/<job>/<attempt>/<role>/<index>/tb/` | its event files, byte for byte; `tb.2` has second generations |
-| `store/<job>/<attempt>/<role>/<index>/usage/samples` | what the replica used, see `shared.usage_wire` |
+| `store/<job>/<attempt>/<role>/<index>/resources/samples` | what the replica used, see `shared.resource_samples` |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from services.logs.ports import Archive
 from shared.logs_wire import FileRef, ReplicaRef
 
 _TB: Final = "tb"
-_FOLDERS: Final = {"tb": _TB, "use": "usage"}
+_FOLDERS: Final = {"tb": _TB, "use": "resources"}
 _SAMPLES: Final = "samples"
 
 

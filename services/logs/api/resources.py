@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from services.logs.adapters.jobs import Jobs
-from services.logs.domain.usage import History
-from services.logs.usage import ReplicaUsage, UsageReader
+from services.logs.domain.resource_history import History
+from services.logs.resources import ResourceReader, SampledReplica
 from shared.auth.principal import Principal
 from shared.clock import rfc3339
 from shared.http.routing import CurrentUser, api_router
-from shared.usage_wire import Sample
+from shared.resource_samples import Sample
 
 
 class _Answer(BaseModel):
@@ -102,8 +102,8 @@ class ReplicaResources(_Answer):
     history: OverTime | None = None
 
     @classmethod
-    def of(cls, usage: ReplicaUsage, latest: Sample, *, history: bool) -> ReplicaResources:
-        replica, found = usage.replica, usage.history
+    def of(cls, sampled: SampledReplica, latest: Sample, *, history: bool) -> ReplicaResources:
+        replica, found = sampled.replica, sampled.history
         peak = Peak(
             cpu_cores=found.peak_cpu_cores,
             memory_bytes=found.peak_memory_bytes,
@@ -130,7 +130,7 @@ class ResourceHandlers:
     """Who may ask, and the answer."""
 
     jobs: Jobs
-    reader: UsageReader
+    reader: ResourceReader
 
     async def resources(self, principal: Principal, reference: str, query: ResourcesQuery) -> Resources:
         """What the replicas of a job use."""
@@ -138,12 +138,12 @@ class ResourceHandlers:
         return await asyncio.to_thread(self._read, job.id, query)
 
     def _read(self, job: str, query: ResourcesQuery) -> Resources:
-        found = self.reader.usage(job, query.attempt)
+        found = self.reader.sampled(job, query.attempt)
         return Resources(
             replicas=[
-                ReplicaResources.of(usage, usage.history.latest, history=query.history)
-                for usage in found
-                if usage.history.latest is not None
+                ReplicaResources.of(sampled, sampled.history.latest, history=query.history)
+                for sampled in found
+                if sampled.history.latest is not None
             ]
         )
 

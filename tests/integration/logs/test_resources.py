@@ -9,7 +9,7 @@ from shared.auth.principal import Principal
 from shared.bus import Bus
 from shared.ids import UserId
 from shared.logs_wire import Chunk, FileRef, ReplicaRef
-from shared.usage_wire import GpuSample, Sample, encode_sample
+from shared.resource_samples import GpuSample, Sample, encode_sample
 from tests.support.logs import KeptLogs, agent_running, log_of, publish, start_replica, submit
 from tests.support.services import eventually
 

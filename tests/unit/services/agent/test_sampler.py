@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from services.agent import processes
-from services.agent.domain.usage import Burden, Look
+from services.agent.domain.resources import Burden, Look
 from services.agent.sampler import Sampler
 from shared.logs_wire import ReplicaRef
-from shared.usage_wire import decode_sample
+from shared.resource_samples import decode_sample
 from tests.unit.services.agent.test_lanes import REPLICA, Machine
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from shared.usage_wire import Sample
+from shared.resource_samples import Sample
 
 ENTRIES_MAX: Final = 512
 

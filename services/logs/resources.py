@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from services.logs.adapters.layout import Layout
-from services.logs.domain.usage import History
+from services.logs.domain.resource_history import History
 from shared.logs_wire import ReplicaRef
-from shared.usage_wire import decode_sample
+from shared.resource_samples import decode_sample
 
 REPLICAS_MAX: Final = 5000
 _READ_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaUsage:
+class SampledReplica:
     """A replica and what it used."""
 
     replica: ReplicaRef
@@ -33,7 +33,7 @@ class _Read:
     used_bytes: dict[Path, int] = field(default_factory=dict)
 
 
-class UsageReader:
+class ResourceReader:
     """Reads samples; used from threads, one at a time."""
 
     def __init__(self, layout: Layout) -> None:
@@ -41,7 +41,7 @@ class UsageReader:
         self._known: OrderedDict[ReplicaRef, _Read] = OrderedDict()
         self._reading = threading.Lock()
 
-    def usage(self, job: str, attempt: int | None) -> list[ReplicaUsage]:
+    def sampled(self, job: str, attempt: int | None) -> list[SampledReplica]:
         """The replicas of an attempt that were sampled; of the last such attempt where None is given."""
         with self._reading:
             replicas = sorted(self._layout.replicas_here(job))
@@ -53,14 +53,14 @@ class UsageReader:
                         return sampled
         return []
 
-    def _read(self, replica: ReplicaRef) -> ReplicaUsage:
+    def _read(self, replica: ReplicaRef) -> SampledReplica:
         known = self._known.setdefault(replica, _Read())
         self._known.move_to_end(replica)
         for path in self._layout.samples(replica):
             _read_on(path, known)
         while len(self._known) > REPLICAS_MAX:
             self._known.popitem(last=False)
-        return ReplicaUsage(replica, known.history)
+        return SampledReplica(replica, known.history)
 
 
 def _read_on(path: Path, known: _Read) -> None:

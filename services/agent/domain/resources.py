@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from shared.logs_wire import ReplicaRef
-from shared.usage_wire import GpuSample, Sample
+from shared.resource_samples import GpuSample, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.usage_wire import GpuSample, Sample, decode_sample, encode_sample
+from shared.resource_samples import GpuSample, Sample, decode_sample, encode_sample
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.agent.domain.usage import Burden, Look, Meter
+from services.agent.domain.resources import Burden, Look, Meter
 from shared.logs_wire import ReplicaRef
-from shared.usage_wire import GpuSample, Sample
+from shared.resource_samples import GpuSample, Sample
 
 ONE, TWO = ReplicaRef("tj-a", 1, "worker", 0), ReplicaRef("tj-a", 1, "worker", 1)
 

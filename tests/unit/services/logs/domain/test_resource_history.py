@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.logs.domain.usage import ENTRIES_MAX, History
-from shared.usage_wire import GpuSample, Sample
+from services.logs.domain.resource_history import ENTRIES_MAX, History
+from shared.resource_samples import GpuSample, Sample
 
 
 def sample(number: int, **changes: object) -> Sample:
