@@ -11,8 +11,8 @@ from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import Device, Node, NodeState, Request
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit, take
-from services.scheduler.domain.planning.order import Queue
 from services.scheduler.domain.planning.plan import Plan, Snapshot, Start, plan
+from services.scheduler.domain.planning.waiting import Queue
 
 GIB = 1 << 30
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -243,7 +243,7 @@ class Controller:
         for start in plan(self._world.snapshot(but=self._busy), now).starts:
             job = self._jobs.get(start.gang.job)
             if job is not None and job.state is JobState.QUEUED:
-                self._world.reserve(start.gang, start.seats)
+                self._world.reserve(start.gang, start.seats, now)
                 self._write(job, self._record_placement(job, start, now))
         self._metrics.queued.set(self._world.queued)
 

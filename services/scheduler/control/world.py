@@ -8,32 +8,22 @@ any time; only seats that are being put on record right now are held by `reserve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 from pydantic import ValidationError
 
-from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, RoleAsk, in_queue_order
+from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import MACHINE_LABEL, Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
-from services.scheduler.domain.planning.order import Queue, Usage
 from services.scheduler.domain.planning.plan import Snapshot
+from services.scheduler.domain.planning.state import State
 from services.scheduler.domain.quotas import Quota
+from services.scheduler.domain.tenure import running_of, running_of_gang
 from services.scheduler.domain.terms import Terms
 from shared import catalog
-from shared.ids import gang_id
 from shared.jobs import Job, JobState
-
-
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """A gang that holds seats, and on whose account."""
-
-    gang: str
-    project: str
-    owner: str
-    roles: tuple[RoleAsk, ...]
 
 
 class World:
@@ -41,17 +31,13 @@ class World:
 
     def __init__(self) -> None:
         self._terms: dict[str, Terms | None] = {}
-        self._queue = Queue()
-        self._holders: dict[str, _Holder] = {}
-        self._usage = Usage()
-        self._ledger = Ledger()
+        self._state = State()
         self._pools: dict[str, Pool] = {}
-        self._quotas: dict[str, Quota] = {}
         self._log = structlog.get_logger(service="scheduler")
 
     @property
     def ledger(self) -> Ledger:
-        return self._ledger
+        return self._state.ledger
 
     @property
     def pools(self) -> Mapping[str, Pool]:
@@ -60,7 +46,7 @@ class World:
 
     def set_nodes(self, nodes: Iterable[Node]) -> None:
         """Take over a new inventory."""
-        self._ledger.set_nodes(nodes)
+        self._state.ledger.set_nodes(nodes)
 
     def set_pools(self, view: catalog.Catalog) -> None:
         """Take over the pools of the catalog."""
@@ -68,12 +54,14 @@ class World:
         dedicated = tuple(_pool(document) for document in documents if document.spec.type == "dedicated")
         selecting = tuple(pool for pool in dedicated if pool.selects)
         self._pools = {document.name: _pool(document, selecting) for document in documents}
-        self._ledger.set_pools(self._pools)
+        self._state.ledger.set_pools(self._pools)
 
     def set_quotas(self, view: catalog.Catalog) -> None:
         """Take over the quotas of the catalog's projects."""
         quotas = ((project.name, project.spec.quotas) for project in view.all(catalog.Project))
-        self._quotas = {name: Quota(quota.running_replicas, quota.gpus) for name, quota in quotas if quota is not None}
+        self._state.quotas = {
+            name: Quota(quota.running_replicas, quota.gpus) for name, quota in quotas if quota is not None
+        }
 
     def take(self, job: Job) -> None:
         """Take over where a job stands now; one that makes no sense is logged and left out."""
@@ -84,9 +72,8 @@ class World:
 
     def take_all(self, jobs: Iterable[Job]) -> None:
         """Forget every job and take these live ones instead."""
-        for held in list(self._holders):
-            self._release(held)
-        self._terms, self._queue = {}, Queue()
+        self._state.forget_gangs()
+        self._terms = {}
         for job in jobs:
             self.take(job)
 
@@ -100,27 +87,26 @@ class World:
                 self._terms[job.id] = None
         return self._terms[job.id]
 
-    def reserve(self, gang: Gang, seats: tuple[Seat, ...]) -> None:
+    def reserve(self, gang: Gang, seats: tuple[Seat, ...], now: datetime) -> None:
         """Hold seats that are about to be put on record; `take` of the job afterwards settles the matter."""
-        holder = _Holder(gang_id(gang.job, gang.attempt), gang.project, gang.owner, gang.roles)
-        self._hold(gang.job, holder, seats)
+        self._state.hold(running_of_gang(gang, now), seats)
 
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs that wait for a place, in queue order."""
-        return in_queue_order(self._queue)
+        return in_queue_order(self._state.queue)
 
     @property
     def queued(self) -> int:
         """How many gangs wait for a place."""
-        return len(self._queue)
+        return len(self._state.queue)
 
     def snapshot(self, but: Iterable[str] = ()) -> Snapshot:
         """What a plan is made from, without the gangs of some jobs; valid until the world next changes."""
-        return Snapshot(self._ledger.columns, self._queue, self._usage, self._quotas, frozenset(but))
+        return self._state.snapshot(but)
 
     def machines(self, nodes: Iterable[str]) -> dict[str, str]:
         """The machines that these nodes are on, where the engine tells."""
-        known = [self._ledger.rooms[node].node for node in nodes if node in self._ledger.rooms]
+        known = [self._state.ledger.rooms[node].node for node in nodes if node in self._state.ledger.rooms]
         return {node.id: node.labels[MACHINE_LABEL] for node in known if MACHINE_LABEL in node.labels}
 
     def node_names(self, nodes: Iterable[str]) -> dict[str, str]:
@@ -133,35 +119,20 @@ class World:
         if terms is not None:
             self._take_live(job, terms)
             return
-        self._release(job.id)
-        self._queue.remove(job.id)
+        self._state.release(job.id)
+        self._state.wait_no_more(job.id)
         if job.ended:
             self._terms.pop(job.id, None)
 
     def _take_live(self, job: Job, terms: Terms) -> None:
         if job.state is JobState.QUEUED:
-            self._queue.add(terms.gang(job))
+            self._state.wait(terms.gang(job))
         else:
-            self._queue.remove(job.id)
+            self._state.wait_no_more(job.id)
         if holds_capacity(job):
-            holder = _Holder(gang_id(job.id, job.attempt.number), job.project, job.owner, terms.roles)
-            self._hold(job.id, holder, seats_of(job.attempt, terms))
+            self._state.hold(running_of(job, terms), seats_of(job.attempt, terms))
         else:
-            self._release(job.id)
-
-    def _hold(self, job: str, holder: _Holder, seats: tuple[Seat, ...]) -> None:
-        known = self._holders.get(job)
-        if known is None or known.gang != holder.gang:
-            self._release(job)
-            self._holders[job] = holder
-            self._ledger.hold(holder.gang, seats)
-            self._usage.add(holder.project, holder.owner, holder.roles)
-
-    def _release(self, job: str) -> None:
-        holder = self._holders.pop(job, None)
-        if holder is not None:
-            self._ledger.release(holder.gang)
-            self._usage.remove(holder.project, holder.owner, holder.roles)
+            self._state.release(job.id)
 
 
 def _pool(document: catalog.Pool, dedicated: tuple[Pool, ...] = ()) -> Pool:

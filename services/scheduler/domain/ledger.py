@@ -19,6 +19,7 @@ import numpy as np
 from services.scheduler.domain.gang import Pool
 from services.scheduler.domain.nodes import Node, Request, Room
 from services.scheduler.domain.planning.columns import Columns
+from services.scheduler.domain.planning.holding import Holding, holding
 from services.scheduler.domain.planning.layout import Layout
 
 
@@ -71,6 +72,7 @@ class Ledger:
         self._on_node: defaultdict[str, dict[str, _Share]] = defaultdict(dict)
         self._pools: Mapping[str, Pool] = dict(pools or {})
         self._nodes: dict[str, Node] = {}
+        self._holdings: dict[str, Holding] = {}
         self.set_nodes(nodes)
 
     @property
@@ -101,6 +103,12 @@ class Ledger:
         """What is free now, by node id."""
         return Rooms(self._columns)
 
+    def holding(self, gang: str) -> Holding:
+        """What the gang holds, by row of the columns."""
+        if gang not in self._holdings:
+            self._holdings[gang] = holding(self._parts(gang))
+        return self._holdings[gang]
+
     def set_nodes(self, nodes: Iterable[Node]) -> None:
         """Take a new inventory; what is held stays held."""
         self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id)}
@@ -124,6 +132,7 @@ class Ledger:
     def release(self, gang: str) -> None:
         """Give back what the gang held, if anything."""
         seats = self._held.pop(gang, ())
+        self._holdings.pop(gang, None)
         for node in {seat.node for seat in seats}:
             del self._on_node[node][gang]
             if not self._on_node[node]:
@@ -132,7 +141,14 @@ class Ledger:
 
     def _draw(self, layout: Layout) -> None:
         self._columns = Columns.empty(layout)
+        self._holdings.clear()
         self._recount(layout.row_of.keys() & self._on_node.keys())
+
+    def _parts(self, gang: str) -> Iterator[tuple[int, int, int, int]]:
+        layout = self._columns.layout
+        for node_id in {seat.node for seat in self._held.get(gang, ())} & layout.row_of.keys():
+            row, share = layout.row_of[node_id], self._on_node[node_id][gang]
+            yield row, share.cpu_m, share.memory_bytes, layout.device_bits(row, share.devices)
 
     def _count(self, seats: tuple[Seat, ...]) -> None:
         self._recount({seat.node for seat in seats} & self._nodes.keys())

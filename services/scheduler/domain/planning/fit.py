@@ -22,13 +22,15 @@ import numpy as np
 
 from services.scheduler.domain.gang import Gang, Level, RoleAsk, Topology
 from services.scheduler.domain.nodes import Request
-from services.scheduler.domain.planning.columns import Columns
-from services.scheduler.domain.planning.layout import Bits, Domains, Ints, Layout
+from services.scheduler.domain.planning.columns import Columns, Count
+from services.scheduler.domain.planning.layout import Bits, Ints, Layout
+from services.scheduler.domain.planning.singles import Singles
 
 _MAX_ROLES_TO_PERMUTE: Final = 4
 # Gangs of several roles may not fit where each role would by itself; so many of the tightest domains are tried.
 _SOFT_TRIES: Final = 4
 _PARTS: Final = 1_000_000_000
+_ALL_LEVELS: Final = (Level.SPINE, Level.LEAF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,108 +38,125 @@ class Place:
     """Where the replicas of one role go: `counts[i]` of them on row `rows[i]` of the layout, with those devices."""
 
     role: RoleAsk
-    rows: Ints
-    counts: Ints
-    devices: Bits
+    rows: tuple[int, ...]
+    counts: tuple[int, ...]
+    devices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of rows, and the domains within it that are worth to be kept together."""
+    """A run of rows, and the levels whose domains within it are worth to be kept together."""
 
     start: int
     stop: int
-    levels: tuple[Domains, ...] = ()
+    levels: tuple[Level, ...] = ()
 
 
 def fit(gang: Gang, columns: Columns) -> tuple[Place, ...] | None:
     """A place for the whole gang, roles in the gang's own order, or None; the columns stay as they are."""
-    avoided = columns.layout.rows_named(gang.avoided)
-    held = [_without(columns.holds(role.pool, role.request), avoided) for role in gang.roles]
-    if any(counts.sum() < role.replicas for counts, role in zip(held, gang.roles, strict=True)):
+    avoided = columns.layout.rows_named(gang.avoided) if gang.excluded or gang.failed_diagnosis else []
+    counts = [_without(columns.count(role.pool, role.request), avoided) for role in gang.roles]
+    if any(count.total < role.replicas for count, role in zip(counts, gang.roles, strict=True)):
         return None
-    for run in _runs(gang, held, columns):
-        places = _pack(gang, held, columns, run, avoided)
+    for run in _runs(gang, counts, columns):
+        places = _pack(gang, counts, columns, run, avoided)
         if places is not None:
             return places
     return None
 
 
+def fit_one(gang: Gang, columns: Columns, singles: Singles) -> tuple[Place, ...] | None:
+    """The same as `fit` for a gang of one replica that avoids no node and whose shape the index knows."""
+    (role,) = gang.roles
+    row = singles.row(role.pool, role.request)
+    if row is None:
+        return None
+    return (Place(role, (row,), (1,), (columns.devices_for_one(role.request, row),)),)
+
+
 def take(places: Sequence[Place], columns: Columns) -> None:
     """Take what these places hold out of the columns."""
     for place in places:
-        columns.take(place.role.request, place.rows, place.counts)
+        if len(place.rows) == 1:
+            columns.take_one(place.role.request, place.rows[0], place.counts[0], place.devices[0])
+        else:
+            devices = np.array(place.devices, dtype=np.uint64)
+            columns.take(place.role.request, np.array(place.rows), np.array(place.counts), devices)
 
 
-def _without(held: Ints, avoided: list[int]) -> Ints:
+def _place(role: RoleAsk, rows: Ints, counts: Ints, devices: Bits) -> Place:
+    return Place(role, tuple(rows.tolist()), tuple(counts.tolist()), tuple(devices.tolist()))
+
+
+def _without(count: Count, avoided: list[int]) -> Count:
     if not avoided:
-        return held
-    left = held.copy()
-    left[avoided] = 0
-    return left
+        return count
+    held = count.held.copy()
+    held[avoided] = 0
+    return Count(held, count.generation, int(held.sum()), count.most)
 
 
 # --- where: the smallest domain that may hold it
 
 
-def _runs(gang: Gang, held: list[Ints], columns: Columns) -> Iterator[_Run]:
+def _runs(gang: Gang, counts: list[Count], columns: Columns) -> Iterator[_Run]:
     """Runs of rows that may hold the whole gang, the best first."""
-    layout = columns.layout
-    yield from _nodes(gang, held, columns)
-    for level, domains, inner in _levels(gang.topology, layout):
-        tries = None if gang.topology.hard else _SOFT_TRIES
-        for number in _holding(gang, held, domains, named=gang.topology.hard)[:tries]:
+    topology = gang.topology
+    yield from _nodes(gang, counts, columns)
+    for level, inner in _levels(topology):
+        domains = columns.layout.domains[level]
+        tries = None if topology.hard else _SOFT_TRIES
+        for number in _holding(gang, counts, columns, level)[:tries]:
             yield _Run(int(domains.starts[number]), int(domains.stops[number]), inner)
-        if gang.topology.hard and level is gang.topology.level:
+        if topology.hard and level is topology.level:
             return
-    yield _Run(0, len(layout), _kept_together(gang.topology, layout))
+    yield _Run(0, len(columns), _ALL_LEVELS if topology.level is Level.LEAF else (Level.SPINE,))
 
 
-def _levels(topology: Topology, layout: Layout) -> Iterator[tuple[Level, Domains, tuple[Domains, ...]]]:
+def _levels(topology: Topology) -> Iterator[tuple[Level, tuple[Level, ...]]]:
     seeks_leaves = topology.hard or topology.level is Level.LEAF
     if seeks_leaves:
-        yield Level.LEAF, layout.leaves, ()
-    yield Level.SPINE, layout.spines, (layout.leaves,) if seeks_leaves else ()
+        yield Level.LEAF, ()
+    yield Level.SPINE, (Level.LEAF,) if seeks_leaves else ()
 
 
-def _kept_together(topology: Topology, layout: Layout) -> tuple[Domains, ...]:
-    return (layout.spines, layout.leaves) if topology.level is Level.LEAF else (layout.spines,)
-
-
-def _nodes(gang: Gang, held: list[Ints], columns: Columns) -> Iterator[_Run]:
+def _nodes(gang: Gang, counts: list[Count], columns: Columns) -> Iterator[_Run]:
     """Single nodes that may hold all of it, the tightest first."""
-    enough = np.logical_and.reduce([counts >= role.replicas for counts, role in zip(held, gang.roles, strict=True)])
-    rows = np.flatnonzero(enough)
+    if any(count.most < role.replicas for count, role in zip(counts, gang.roles, strict=True)):
+        return
+    first, *others = (count.held >= role.replicas for count, role in zip(counts, gang.roles, strict=True))
+    rows = np.flatnonzero(np.logical_and.reduce([first, *others]) if others else first)
     if not rows.size:
         return
     spare = columns.spare(_largest(gang.roles, columns.layout)[0].request, rows)
-    if len(gang.roles) == 1:
-        best = [int(rows[spare.argmin()])]
-    else:
-        best = rows[np.argsort(spare, kind="stable")[:_SOFT_TRIES]].tolist()
-    yield from (_Run(row, row + 1) for row in best)
+    best = rows[np.argsort(spare, kind="stable")[:_SOFT_TRIES]] if others else rows[[spare.argmin()]]
+    yield from (_Run(row, row + 1) for row in best.tolist())
 
 
-def _holding(gang: Gang, held: list[Ints], domains: Domains, *, named: bool) -> list[int]:
+def _holding(gang: Gang, counts: list[Count], columns: Columns, level: Level) -> list[int]:
     """Domains that hold each role by itself, those with the least to spare first."""
+    domains = columns.layout.domains[level]
     if not domains.count:
         return []
-    enough = domains.named.copy() if named else np.ones(domains.count, dtype=np.bool_)
-    left = np.zeros(domains.count, dtype=np.int64)
-    for counts, role in zip(held, gang.roles, strict=True):
-        more = np.add.reduceat(counts, domains.starts) - role.replicas
+    spare = [columns.sums(count, level) - role.replicas for count, role in zip(counts, gang.roles, strict=True)]
+    enough = spare[0] >= 0
+    for more in spare[1:]:
         enough &= more >= 0
-        left += more
+    if gang.topology.hard:
+        enough &= domains.named
     numbers = np.flatnonzero(enough)
-    return [int(number) for number in numbers[np.argsort(left[numbers], kind="stable")]]
+    if len(spare) == 1:
+        return [int(numbers[spare[0][numbers].argmin()])] if numbers.size else []
+    left = np.sum([more[numbers] for more in spare], axis=0)
+    return [int(number) for number in numbers[np.argsort(left, kind="stable")]]
 
 
 # --- how: best fit within a run of rows
 
 
-def _pack(gang: Gang, held: list[Ints], columns: Columns, run: _Run, avoided: list[int]) -> tuple[Place, ...] | None:
+def _pack(gang: Gang, counts: list[Count], columns: Columns, run: _Run, avoided: list[int]) -> tuple[Place, ...] | None:
     if len(gang.roles) == 1:
-        return _pack_alike(gang.roles[0], held[0], columns, run)
+        return _pack_alike(gang.roles[0], counts[0].held, columns, run)
     part = columns.part(run.start, run.stop)
     blocked = [row - run.start for row in avoided if run.start <= row < run.stop]
     for order in _orders(gang.roles, columns.layout):
@@ -152,45 +171,50 @@ def _pack_alike(role: RoleAsk, held: Ints, columns: Columns, run: _Run) -> tuple
     if chosen is None:
         return None
     rows, counts = chosen
-    return (Place(role, rows + columns.first, counts, columns.devices_for(role.request, rows, counts)),)
+    return (_place(role, rows + columns.first, counts, columns.devices_for(role.request, rows, counts)),)
 
 
 def _pack_in_order(roles: tuple[RoleAsk, ...], part: Columns, run: _Run, blocked: list[int]) -> dict[str, Place] | None:
     places = {}
     for role in roles:
-        chosen = _spread(role, _without(part.holds(role.pool, role.request), blocked), part, 0, run)
+        held = _without(part.count(role.pool, role.request), blocked).held
+        chosen = _spread(role, held, part, 0, run)
         if chosen is None:
             return None
         rows, counts = chosen
-        places[role.name] = Place(role, rows + part.first, counts, part.take(role.request, rows, counts))
+        places[role.name] = _place(role, rows + part.first, counts, part.take(role.request, rows, counts))
     return places
 
 
 def _spread(role: RoleAsk, held: Ints, columns: Columns, offset: int, run: _Run) -> tuple[Ints, Ints] | None:
     """Rows of the columns and counts for all replicas of the role; `held` counts what fits from row `offset` on."""
+    if run.stop - run.start == 1:
+        return (np.array([offset]), np.array([role.replicas])) if held[0] >= role.replicas else None
     if int(held.sum()) < role.replicas:
         return None
     alone = np.flatnonzero(held >= role.replicas)
     if alone.size:
         spare = columns.spare(role.request, alone + offset)
         return alone[[spare.argmin()]] + offset, np.array([role.replicas])
-    whole, rest, start, stop = _few_domains(held, role.replicas, run)
+    whole, rest, start, stop = _few_domains(held, role.replicas, run, columns.layout)
     rows = np.flatnonzero(held[start:stop]) + start
     rows = rows[np.argsort(columns.spare(role.request, rows + offset), kind="stable")]
     filled = np.cumsum(held[rows])
     last = int(np.searchsorted(filled, rest))
-    rows = np.concatenate((*whole, rows[: last + 1]))
+    rows = rows[: last + 1]
+    rows = np.concatenate((*whole, rows)) if whole else rows
     counts = held[rows]
     counts[-1] -= int(filled[last]) - rest
     return rows + offset, counts
 
 
-def _few_domains(held: Ints, replicas: int, run: _Run) -> tuple[list[Ints], int, int, int]:
+def _few_domains(held: Ints, replicas: int, run: _Run, layout: Layout) -> tuple[list[Ints], int, int, int]:
     """Rows that are filled wholly, how many replicas that leaves, and the run of rows among which they go."""
     whole: list[Ints] = []
     start, stop = 0, len(held)
     for level in run.levels:
-        starts, stops = level.starts - run.start, level.stops - run.start
+        domains = layout.domains[level]
+        starts, stops = domains.starts - run.start, domains.stops - run.start
         inside = (starts >= start) & (starts < stop)
         starts, stops = starts[inside], stops[inside]
         if len(starts) > 1:
@@ -222,12 +246,12 @@ def _orders(roles: tuple[RoleAsk, ...], layout: Layout) -> Iterator[tuple[RoleAs
 
 def _largest(roles: tuple[RoleAsk, ...], layout: Layout) -> tuple[RoleAsk, ...]:
     """The roles, those first that take the largest part of the largest node."""
+    if len(roles) == 1:
+        return roles
     return tuple(sorted(roles, key=lambda role: (-_part(role.request, layout), role.name)))
 
 
 def _part(request: Request, layout: Layout) -> int:
     """The largest part that one replica takes of the largest node, over all resources, in billionths."""
-    cpu_m, memory_bytes, gpus = layout.largest
-    return max(
-        request.cpu_m * _PARTS // cpu_m, request.memory_bytes * _PARTS // memory_bytes, request.gpus * _PARTS // gpus
-    )
+    asked = (request.cpu_m, request.memory_bytes, request.gpus)
+    return max(amount * _PARTS // most for amount, most in zip(asked, layout.largest, strict=True))

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from services.scheduler.domain.gang import Pool
+from services.scheduler.domain.gang import Level, Pool
 from services.scheduler.domain.nodes import LEAF_LABEL, SPINE_LABEL, Node, NodeState
 
 Ints = npt.NDArray[np.int64]
@@ -52,10 +52,12 @@ class Layout:
         self.memory_bytes = _column(node.memory_bytes for node in self.nodes)
         self.devices = _bits(self.nodes, lambda _: True)
         self.ready = np.array([node.state is NodeState.READY for node in self.nodes], dtype=np.bool_)
-        self.leaves = _domains(self.nodes, _leaf)
-        self.spines = _domains(self.nodes, _spine)
+        self.gpus = np.bitwise_count(self.devices).astype(np.int64)
+        self.domains = {Level.LEAF: _domains(self.nodes, _leaf), Level.SPINE: _domains(self.nodes, _spine)}
+        self.number_of = {level: _numbers(domains) for level, domains in self.domains.items()}
         self.largest = self._largest()
         self._members: dict[str, Flags] = {}
+        self._usable: dict[str, Ints] = {}
         self._totals: dict[str, tuple[int, int, int]] = {}
         self._models: dict[str, Bits] = {}
         self._rows_named: defaultdict[str, list[int]] = defaultdict(list)
@@ -71,7 +73,7 @@ class Layout:
         """The same nodes in other pools."""
         other = object.__new__(Layout)
         other.__dict__.update(self.__dict__)
-        other.pools, other._members, other._totals = dict(pools), {}, {}
+        other.pools, other._members, other._usable, other._totals = dict(pools), {}, {}, {}
         return other
 
     def members(self, pool: str) -> Flags:
@@ -82,12 +84,19 @@ class Layout:
             self._members[pool] = np.array(flags, dtype=np.bool_)
         return self._members[pool]
 
+    def usable(self, pool: str) -> Ints:
+        """1 for each row of the pool that may get new gangs, and 0 for the others."""
+        if pool not in self._usable:
+            self._usable[pool] = (self.members(pool) & self.ready).astype(np.int64)
+        return self._usable[pool]
+
     def total(self, pool: str) -> tuple[int, int, int]:
         """Cores, memory and GPUs of all nodes of the pool, whatever their state."""
         if pool not in self._totals:
             rows = np.flatnonzero(self.members(pool))
-            gpus = np.bitwise_count(self.devices[rows])
-            self._totals[pool] = int(self.cpu_m[rows].sum()), int(self.memory_bytes[rows].sum()), int(gpus.sum())
+            columns = (self.cpu_m, self.memory_bytes, self.gpus)
+            cpu_m, memory_bytes, gpus = (int(column[rows].sum()) for column in columns)
+            self._totals[pool] = cpu_m, memory_bytes, gpus
         return self._totals[pool]
 
     def devices_of(self, model: str) -> Bits:
@@ -104,8 +113,10 @@ class Layout:
 
     def device_ids(self, row: int, devices: int) -> tuple[str, ...]:
         """Ids of the devices that these bits of a row mean."""
-        known = self.nodes[row].devices
-        return tuple(known[bit].id for bit in range(devices.bit_length()) if devices >> bit & 1)
+        ids = tuple(device.id for device in self.nodes[row].devices)
+        if devices == int(self.devices[row]):
+            return ids[:DEVICES_MAX]
+        return tuple(ids[bit] for bit in range(devices.bit_length()) if devices >> bit & 1)
 
     def device_bits(self, row: int, ids: Iterable[str]) -> int:
         """The bits of these devices; ids that the node does not have mean nothing."""
@@ -115,10 +126,9 @@ class Layout:
 
     def _largest(self) -> tuple[int, int, int]:
         """The most that any node has of cores, memory and GPUs; 1 where there is none."""
-        gpus = np.bitwise_count(self.devices)
-        columns: tuple[npt.NDArray[np.integer], ...] = (self.cpu_m, self.memory_bytes, gpus)
-        cpu_m, memory_bytes, most = (max(int(column.max(initial=1)), 1) for column in columns)
-        return cpu_m, memory_bytes, most
+        columns = (self.cpu_m, self.memory_bytes, self.gpus)
+        cpu_m, memory_bytes, gpus = (max(int(column.max(initial=1)), 1) for column in columns)
+        return cpu_m, memory_bytes, gpus
 
 
 def _spine(node: Node) -> tuple[str, str]:
@@ -150,3 +160,8 @@ def _domains(nodes: tuple[Node, ...], key: Callable[[Node], tuple[str, ...]]) ->
     stops = [*starts[1:], len(nodes)] if starts else []
     named = [bool(keys[start][-1]) for start in starts]
     return Domains(np.array(starts, np.int64), np.array(stops, np.int64), np.array(named, np.bool_))
+
+
+def _numbers(domains: Domains) -> Ints:
+    """For each row the number of its domain."""
+    return np.repeat(np.arange(domains.count), domains.stops - domains.starts)

@@ -8,28 +8,44 @@ same plan in whatever order its parts are listed, and is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Rooms, Seat
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import Place, fit, take
+from services.scheduler.domain.planning.holding import Holding, holding, holding_of
 from services.scheduler.domain.planning.layout import Layout
-from services.scheduler.domain.planning.order import Queue, Shares, Usage, Walk
+from services.scheduler.domain.planning.order import Shares, Turn, Walk
+from services.scheduler.domain.planning.preempt import Eviction, preempt
+from services.scheduler.domain.planning.reserve import Release, Reservation, reserve
+from services.scheduler.domain.planning.running import Running
+from services.scheduler.domain.planning.space import Space
+from services.scheduler.domain.planning.usage import Usage
+from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.quotas import Quota, quota_blockers
+
+
+def _nothing(_gang: str) -> Holding:
+    return holding(())
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that a plan depends on; `without` are jobs whose gangs are left out of it."""
+    """Everything that a plan depends on; `without` are jobs whose gangs are left out of it.
+
+    `running` has the gangs that hold places, by id, and `holding` says what one of them holds.
+    """
 
     columns: Columns
     queue: Queue
     usage: Usage = field(default_factory=Usage)
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
+    running: Mapping[str, Running] = field(default_factory=dict)
+    holding: Callable[[str], Holding] = _nothing
 
     @property
     def pools(self) -> Mapping[str, Pool]:
@@ -66,64 +82,139 @@ class Plan:
     """What one cycle decides."""
 
     starts: tuple[Start, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
 
 class _Cycle:
-    """The state of one cycle while it is being decided."""
+    """The state of one cycle while it is being decided.
+
+    `_now` is what is free. `_spare` is what is left beside the reservations once they begin, and `_beside` the least of
+    the two: where a gang goes that would still be there then. Both exist from the first reservation on.
+    """
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self._snapshot = snapshot
-        self._pools = snapshot.columns.layout.pools
-        self._free = snapshot.columns.copy()
+        self._at = now
+        self._pools = snapshot.pools
+        self._now = Space(snapshot.columns.copy())
+        self._spare: Columns | None = None
+        self._beside = self._now
         self._usage = snapshot.usage.copy()
         shares = Shares(self._usage, self._pools, snapshot.columns.layout.total)
         self._walk = Walk(snapshot.queue, shares, now, snapshot.without)
         self._starts: list[Start] = []
+        self._evictions: list[Eviction] = []
+        self._reservations: list[Reservation] = []
         self._blocked: set[str] = set()
-        self._failed: set[object] = set()
-        self._failed_mixed: set[object] = set()
+        self._headed: set[str] = set()
 
     def run(self) -> Plan:
-        while (gang := self._walk.peek()) is not None:
-            places = self._place(gang)
+        while (turn := self._walk.next()) is not None:
+            places = self._place(turn.gang)
             if places is None:
-                self._walk.leave_lane()
+                self._walk.leave_lane(turn)
             else:
-                self._start(gang, places)
-                self._walk.advance()
-        return Plan(tuple(self._starts))
+                self._start(turn, places)
+                self._walk.advance(turn)
+        return Plan(tuple(self._starts), tuple(self._evictions), tuple(self._reservations))
 
     def _place(self, gang: Gang) -> tuple[Place, ...] | None:
-        if self._blocked.intersection(gang.pools):
+        if self._blocked and self._blocked.intersection(gang.pools):
             self._block(gang)
             return None
         if quota_blockers(gang, self._snapshot.quotas, self._usage.used):
             return None
-        failed = self._failed if len(gang.roles) == 1 else self._failed_mixed
-        places = None if gang.shape in failed else fit(gang, self._free)
+        places = self._space_for(gang).place(gang)
         if places is None:
-            failed.add(gang.shape)
             self._block(gang)
+            self._keep_a_place(gang)
         return places
+
+    def _start(self, turn: Turn, places: tuple[Place, ...]) -> None:
+        gang = turn.gang
+        self._now.take(places)
+        self._usage.shift(gang.project, gang.owner, turn.asked, 1)
+        self._starts.append(Start(gang, places, self._now.columns.layout))
+        if self._spare is not None:
+            if not self._is_gone_in_time(gang):
+                take(places, self._spare)
+            self._beside.cap(places, self._now.columns, self._spare)
+
+    # --- those that wait
 
     def _block(self, gang: Gang) -> None:
         """Nobody behind it starts in those of its pools that are `fifo`."""
-        self._blocked |= {name for name in gang.pools if self._is_fifo(name)}
+        self._blocked |= {name for name in gang.pools if self._policy(name) is QueuePolicy.FIFO}
 
-    def _is_fifo(self, pool: str) -> bool:
-        return pool in self._pools and self._pools[pool].policy is QueuePolicy.FIFO
+    def _policy(self, pool: str) -> QueuePolicy | None:
+        return self._pools[pool].policy if pool in self._pools else None
 
-    def _start(self, gang: Gang, places: tuple[Place, ...]) -> None:
-        take(places, self._free)
-        self._usage.add(gang.project, gang.owner, gang.roles)
-        self._starts.append(Start(gang, places, self._free.layout))
-        # With less room roles may be packed in another order, so that a gang of several may fit where it did not.
-        self._failed_mixed.clear()
+    def _keep_a_place(self, gang: Gang) -> None:
+        """The first that does not fit in a `backfill` pool has others stopped where it may, and a place kept."""
+        pools = {name for name in gang.pools if self._policy(name) is QueuePolicy.BACKFILL}
+        if not pools or pools & self._headed or fit(gang, Columns.empty(self._now.columns.layout)) is None:
+            return
+        self._headed |= pools
+        evicted = preempt(gang, self._beside.columns, self._running(), self._pools, self._at)
+        self._evictions += evicted
+        kept = reserve(gang, self._left(), self._releases({each.victim.gang for each in evicted}), self._at)
+        if kept is not None:
+            reservation, left = kept
+            self._reservations.append(reservation)
+            self._keep(left)
+
+    def _left(self) -> Columns:
+        """What is free now, less what is kept for others."""
+        left = self._now.columns.copy()
+        for reservation in self._reservations:
+            take(reservation.places, left)
+        return left
+
+    def _keep(self, left: Columns) -> None:
+        if self._spare is None:
+            self._spare = left
+        else:
+            self._spare.lower(slice(None), left)
+        self._beside = Space(self._now.columns.copy())
+        self._beside.columns.lower(slice(None), self._spare)
+
+    def _space_for(self, gang: Gang) -> Space:
+        return self._now if self._is_gone_in_time(gang) else self._beside
+
+    def _is_gone_in_time(self, gang: Gang) -> bool:
+        """Whether it is in nobody's way: it ends before any reservation of nodes that it might get begins."""
+        rivals = [each for each in self._reservations if self._meet(each.gang.pools, gang.pools)]
+        if not rivals:
+            return True
+        ends_by = self._at + timedelta(seconds=gang.longest_s) if gang.longest_s is not None else None
+        return all(each.at is not None and ends_by is not None and ends_by <= each.at for each in rivals)
+
+    def _meet(self, some: Iterable[str], others: Iterable[str]) -> bool:
+        """Whether the pools have a node in common."""
+        if set(some) & set(others):
+            return True
+        layout = self._now.columns.layout
+        pairs = ((layout.members(one), layout.members(other)) for one in some for other in others)
+        return any(bool((one & other).any()) for one, other in pairs)
+
+    def _running(self) -> list[tuple[Running, Holding]]:
+        return [(each, self._snapshot.holding(each.gang)) for each in self._snapshot.running.values()]
+
+    def _releases(self, evicted: set[str]) -> Iterator[Release]:
+        """What is given back in time, by those that run and those that start now."""
+        for each, held in self._running():
+            soon = self._at + timedelta(seconds=each.grace_s)
+            yield Release(each.gang, held, soon if each.gang in evicted else each.ends_by)
+        for start in self._starts:
+            longest_s = start.gang.longest_s
+            ends_by = self._at + timedelta(seconds=longest_s) if longest_s is not None else None
+            yield Release(start.gang.job, holding_of(start.places), ends_by)
 
 
 def _seats(place: Place, layout: Layout) -> Iterator[Seat]:
     index, role = 0, place.role
-    for row, count, devices in zip(place.rows.tolist(), place.counts.tolist(), place.devices.tolist(), strict=True):
+    for row, count, devices in zip(place.rows, place.counts, place.devices, strict=True):
         ids = layout.device_ids(row, devices) if devices else ()
         node, each = layout.nodes[row].id, role.request.gpus
         for number in range(count):

@@ -12,7 +12,7 @@ from shared import events as ev
 from shared.catalog import Catalog, Pool
 from shared.jobs import Job, fold_all
 from tests.support.cluster import node
-from tests.support.jobs import history, placed, submitted
+from tests.support.jobs import START, history, placed, submitted
 
 HOLDS = Request(1000, 1 << 30)
 LIVES = (
@@ -56,7 +56,7 @@ def test_reserved_seats_are_held_before_the_record_says_so():
     made = world()
     made.take(job(1))
     (gang,) = made.waiting()
-    made.reserve(gang, (Seat("worker", 0, "n-a", HOLDS), Seat("worker", 1, "n-a", HOLDS)))
+    made.reserve(gang, (Seat("worker", 0, "n-a", HOLDS), Seat("worker", 1, "n-a", HOLDS)), START)
     assert made.ledger.rooms["n-a"].cpu_m == 98_000
     made.take(job(1, LIVES[1]))
     assert made.ledger.rooms["n-a"].cpu_m == 98_000
@@ -65,7 +65,7 @@ def test_reserved_seats_are_held_before_the_record_says_so():
 def test_a_reservation_that_came_to_nothing_is_given_back():
     made = world()
     made.take(job(1))
-    made.reserve(made.waiting()[0], (Seat("worker", 0, "n-a", HOLDS),))
+    made.reserve(made.waiting()[0], (Seat("worker", 0, "n-a", HOLDS),), START)
     made.take(job(1))
     assert made.ledger.rooms["n-a"].cpu_m == 100_000
 

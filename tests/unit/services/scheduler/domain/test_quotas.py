@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.scheduler.domain.gang import QueuePolicy
-from services.scheduler.domain.planning.order import Usage
+from services.scheduler.domain.planning.usage import Usage
 from services.scheduler.domain.quotas import Quota, Use, is_beyond_quota, quota_blockers, use_of
 from tests.support.cluster import POOLS, PUBLIC, ask, clusters, columns, gang, node, planned, roles
 

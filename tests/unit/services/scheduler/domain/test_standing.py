@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from services.scheduler.domain.gang import Pool
-from services.scheduler.domain.planning.order import Queue
 from services.scheduler.domain.planning.plan import Snapshot
+from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.standing import place_in_queue, standing_of
 from shared import events as ev
 from tests.support.cluster import PUBLIC, ask, columns, gang, node

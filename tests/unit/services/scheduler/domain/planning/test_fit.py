@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.domain.gang import Gang, Pool, RoleAsk
+from services.scheduler.domain.gang import Gang, Level, Pool, RoleAsk, Topology
 from services.scheduler.domain.nodes import NodeState, empty_room
 from services.scheduler.domain.planning.fit import fit, take
 from tests.support.cluster import (
@@ -113,3 +115,121 @@ def test_a_gang_of_ten_thousand_is_placed_on_as_many_nodes():
 def test_request_is_what_each_seat_remembers():
     (seat,) = place(gang(ask(1, cores=2, memory_gib=4)), node("a"))
     assert seat.request == request(cores=2, memory_gib=4)
+
+
+def placed_in(number: int, spine: int, leaf: int, **more):
+    """A node on a leaf of a spine."""
+    return node(f"{number:02}", labels={"spine": f"s{spine}", "leaf": f"l{leaf}"}, **more)
+
+
+def leaves_of(seats, cluster) -> set[tuple[str, str]]:
+    labels = {each.id: (each.labels.get("spine", ""), each.labels.get("leaf", "")) for each in cluster}
+    return {labels[seat.node] for seat in seats}
+
+
+# Two spines of two leaves of three nodes of four cores.
+TREE = [
+    placed_in(spine * 6 + leaf * 3 + at, spine, leaf, cores=4) for spine in (0, 1) for leaf in (0, 1) for at in range(3)
+]
+HARD_LEAF, HARD_SPINE = Topology(Level.LEAF, hard=True), Topology(Level.SPINE, hard=True)
+
+
+class TestTopology:
+    def test_a_gang_goes_to_one_node_where_one_holds_it(self):
+        seats = place(gang(ask(2, cores=2)), node("a", cores=3), node("b", cores=3), node("c", cores=4))
+        assert nodes_of(seats) == ["n-c", "n-c"]
+
+    def test_else_to_one_leaf_and_there_to_the_tightest(self):
+        cluster = [*TREE, placed_in(20, 1, 2, cores=4), placed_in(21, 1, 2, cores=4)]
+        assert leaves_of(place(gang(ask(2, cores=4)), *cluster), cluster) == {("s1", "l2")}
+
+    def test_else_to_one_spine(self):
+        cluster = [*TREE, placed_in(20, 1, 2, cores=4)]
+        seats = place(gang(ask(6, cores=4)), *cluster)
+        assert {spine for spine, _ in leaves_of(seats, cluster)} == {"s0"}
+
+    def test_what_needs_several_leaves_takes_few_the_last_of_them_the_tightest(self):
+        cluster = [*TREE, placed_in(20, 0, 2, cores=4), placed_in(21, 0, 3, cores=4), placed_in(22, 0, 3, cores=4)]
+        seats = place(gang(ask(7, cores=4)), *cluster)
+        assert leaves_of(seats, cluster) == {("s0", "l0"), ("s0", "l1"), ("s0", "l2")}
+
+    def test_else_to_wherever_there_is_room(self):
+        seats = place(gang(ask(11, cores=4)), *TREE)
+        assert len(leaves_of(seats, TREE)) == 4
+
+    def test_leaves_of_two_spines_may_have_the_same_name(self):
+        cluster = [placed_in(1, 0, 0, cores=4), placed_in(2, 1, 0, cores=4)]
+        assert place(replace(gang(ask(2, cores=4)), topology=HARD_LEAF), *cluster) is None
+
+    def test_hard_stops_at_its_level(self):
+        assert place(replace(gang(ask(3, cores=4)), topology=HARD_LEAF), *TREE) is not None
+        assert place(replace(gang(ask(4, cores=4)), topology=HARD_LEAF), *TREE) is None
+        assert place(replace(gang(ask(6, cores=4)), topology=HARD_SPINE), *TREE) is not None
+        assert place(replace(gang(ask(7, cores=4)), topology=HARD_SPINE), *TREE) is None
+
+    def test_hard_counts_only_domains_that_have_a_name(self):
+        wanted = gang(ask(2, cores=4))
+        assert place(replace(wanted, topology=HARD_LEAF), node("a", cores=4), node("b", cores=4)) is None
+        assert place(wanted, node("a", cores=4), node("b", cores=4)) is not None
+
+    def test_soft_at_the_spine_does_not_look_for_a_leaf(self):
+        cluster = [placed_in(1, 0, 0, cores=9), placed_in(2, 0, 0, cores=9), placed_in(3, 0, 1, cores=4), *TREE[6:]]
+        wanted = replace(gang(ask(4, cores=4)), topology=Topology(Level.SPINE))
+        assert leaves_of(place(wanted, *cluster), cluster) == {("s0", "l0"), ("s0", "l1")}
+        assert leaves_of(place(gang(ask(4, cores=4)), *cluster), cluster) == {("s0", "l0")}
+
+    def test_all_roles_of_a_gang_stay_together(self):
+        cluster = [
+            *TREE,
+            placed_in(20, 2, 0, cores=2, gpus=2),
+            placed_in(21, 2, 0, cores=4),
+            placed_in(22, 3, 0, cores=2, gpus=2),
+        ]
+        wanted = gang(ask(1, "ps", cores=4), ask(1, "worker", cores=2, gpus=2))
+        assert leaves_of(place(wanted, *cluster), cluster) == {("s2", "l0")}
+
+    def test_idle_nodes_are_kept_whole(self):
+        free = columns([node("a", cores=4), node("b", cores=16)])
+        take(fit(gang(ask(1, cores=10)), free), free)
+        assert nodes_of(fitted(gang(ask(1, cores=2)), free)) == ["n-b"]
+
+
+trees = st.lists(
+    st.builds(
+        placed_in,
+        st.integers(0, 20),
+        st.integers(0, 1),
+        st.integers(0, 2),
+        cores=st.integers(1, 8),
+        gpus=st.integers(0, 4),
+    ),
+    max_size=8,
+    unique_by=lambda made: made.id,
+)
+
+
+@given(trees, roles, st.sampled_from(Level))
+def test_hard_gangs_are_in_one_named_domain(cluster, wanted, level):
+    seats = fitted(replace(gang(*wanted), topology=Topology(level, hard=True)), columns(cluster, POOLS))
+    domains = {pair if level is Level.LEAF else pair[0] for pair in leaves_of(seats or (), cluster)}
+    assert len(domains) <= 1
+
+
+@given(trees, requests, st.integers(1, 12))
+def test_no_smaller_domain_would_have_held_a_gang_of_one_role(cluster, wanted, replicas):
+    one = Gang("tj-a", 1, 5, 1, (RoleAsk("worker", replicas, "public", wanted),))
+    seats = fitted(one, columns(cluster, POOLS))
+    if seats is None:
+        return
+    held = {each.id: empty_room(each).holds(wanted) for each in cluster}
+    by_leaf, by_spine = Counter(), Counter()
+    for each in cluster:
+        by_leaf[each.labels["spine"], each.labels["leaf"]] += held[each.id]
+        by_spine[each.labels["spine"]] += held[each.id]
+    used = leaves_of(seats, cluster)
+    if len({seat.node for seat in seats}) > 1:
+        assert max(held.values()) < replicas
+    if len(used) > 1:
+        assert max(by_leaf.values()) < replicas
+    if len({spine for spine, _ in used}) > 1:
+        assert max(by_spine.values()) < replicas
