@@ -56,11 +56,13 @@ HOLDING: Final = frozenset({JobState.DIAGNOSING, JobState.STARTING, JobState.RUN
 _CLOSING: Final = frozenset({JobState.DECIDING, JobState.STOPPING})
 
 ALLOWED_IN: Final[Mapping[type[Payload], frozenset[JobState]]] = {
-    ev.Queued: frozenset({JobState.RETRYING}),
+    # A gang that made room for another is queued again without a decision.
+    ev.Queued: frozenset({JobState.RETRYING, JobState.DECIDING}),
     ev.Placed: frozenset({JobState.QUEUED}),
     ev.Admitted: frozenset({JobState.DIAGNOSING}),
     ev.Started: frozenset({JobState.STARTING}),
     ev.StopRequested: LIVE - {JobState.STOPPING},
+    ev.PreemptionRequested: HOLDING - {JobState.STOPPING},
     ev.AttemptEnded: HOLDING,
     ev.RetryDecided: frozenset({JobState.DECIDING}),
     ev.Succeeded: _CLOSING,
@@ -122,6 +124,8 @@ class Attempt(_Record):
     admitted_at: datetime | None = None
     started_at: datetime | None = None
     replicas: dict[str, Replica] = {}
+    preemption: ev.PreemptionRequested | None = None
+    preempted_at: datetime | None = None
     incidents: tuple[ev.IncidentRaised, ...] = ()
     progress: ev.ProgressReported | None = None
     evidence: tuple[ev.EvidenceCollected, ...] = ()
@@ -277,6 +281,11 @@ def _stop_requested(job: Job, event: Event) -> Job:
     return job.but(state=JobState.STOPPING, stop=event.data, stop_requested_at=event.time)
 
 
+def _preemption_requested(job: Job, event: Event) -> Job:
+    attempt = job.attempt.model_copy(update={"preemption": event.data, "preempted_at": event.time})
+    return _with_attempt(job, attempt)
+
+
 def _attempt_ended(job: Job, event: Event) -> Job:
     attempt = job.attempt.but(ended=event.data, ended_at=event.time)
     state = JobState.STOPPING if job.state is JobState.STOPPING else JobState.DECIDING
@@ -308,6 +317,7 @@ _MOVES: Final[Mapping[type[Payload], Callable[[Job, Event], Job]]] = {
     ev.Admitted: _admitted,
     ev.Started: _started,
     ev.StopRequested: _stop_requested,
+    ev.PreemptionRequested: _preemption_requested,
     ev.AttemptEnded: _attempt_ended,
     ev.RetryDecided: _retry_decided,
     ev.Succeeded: _end(JobState.SUCCEEDED),

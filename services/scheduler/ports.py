@@ -20,6 +20,7 @@ from services.scheduler.domain.nodes import Device
 from shared.errors import TrainmasterError
 from shared.events import ReplicaExit
 from shared.ids import GangId, ReplicaId, gang_id, host_name, replica_id
+from shared.jobs import Job
 
 
 class StartRefusedError(TrainmasterError):
@@ -278,4 +279,32 @@ class Engine(Protocol):
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of attempts of the job that have ended."""
+        ...
+
+
+class Starter(Protocol):
+    """Prepares gangs and has the engine start them."""
+
+    async def start(self, job: Job) -> None:
+        """Start the job's present attempt; raises StartRefusedError."""
+        ...
+
+    async def save(self, gang: str) -> None:
+        """Bring away what the gang wrote."""
+        ...
+
+    def is_unsaved(self, gang: str) -> bool:
+        """Whether the gang may have written something that has to be brought away."""
+        ...
+
+    def save_problem(self, gang: str) -> str:
+        """What of it is lost nevertheless; empty where nothing is."""
+        ...
+
+    def abandon(self, gang: str) -> None:
+        """Do not start the gang, where it is still being prepared."""
+        ...
+
+    def abandon_all(self) -> None:
+        """Start nothing that is still being prepared, and save nothing more."""
         ...

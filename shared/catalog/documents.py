@@ -25,7 +25,7 @@ from shared.catalog.fields import (
     SecretValue,
 )
 from shared.clock import rfc3339
-from shared.documents.fields import Argument, Document, Name, RelativePath, Text, UploadDigest
+from shared.documents.fields import Argument, Document, Duration, Name, RelativePath, Text, UploadDigest
 from shared.ids import hashed_id
 from shared.jobspec.models import API_VERSION, FIRST_CLUSTER
 
@@ -139,6 +139,13 @@ class NodeSelector(Document):
     labels: Mapping[Text, Text] = Field({}, description="an object of labels, each with its text")
 
 
+class PoolPreemption(Document):
+    """Whether jobs that allow it may be stopped for others of higher priority, and for how long they are safe."""
+
+    enabled: StrictBool = Field(default=False, description=_ON_OFF)
+    protected_run_time_s: Duration = Field(600.0, alias="protectedRunTime", description="a duration such as 10m")
+
+
 class PoolSpec(Document):
     """Whose nodes these are and how its queue works."""
 
@@ -147,6 +154,7 @@ class PoolSpec(Document):
     nodes: NodeSelector = Field(NodeSelector(), description="an object with names or labels")
     members: Members = Field(Members(), description="an object with users and groups")
     queue_policy: Literal["backfill", "fifo"] = Field("backfill", description="'backfill' or 'fifo'")
+    preemption: PoolPreemption | None = Field(None, description="an object with enabled and protectedRunTime")
 
 
 class Pool(CatalogDocument):
@@ -156,7 +164,7 @@ class Pool(CatalogDocument):
     PREFIX = "p"
 
     kind: Literal["Pool"] = Field(description="'Pool'")
-    spec: PoolSpec = Field(PoolSpec(), description="an object with type, nodes, members and queuePolicy")
+    spec: PoolSpec = Field(PoolSpec(), description="an object with type, nodes, members, queuePolicy and preemption")
 
 
 class Gpu(Document):

@@ -145,6 +145,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "admitted": lambda _: "the placed nodes passed their checks",
     "started": lambda _: "every replica runs",
     "stop.requested": _stop_requested,
+    "preemption.requested": lambda data: data.text("message"),
     "attempt.ended": _attempt_ended,
     "retry.decided": _retry_decided,
     "succeeded": lambda data: data.text("message"),

@@ -13,10 +13,11 @@ and completes what its predecessor left half done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from itertools import groupby
+from typing import Any, Final
 
 import structlog
 
@@ -25,8 +26,9 @@ from services.scheduler.control.gangs import Gangs
 from services.scheduler.control.journal import Journal
 from services.scheduler.control.world import World
 from services.scheduler.domain.keeping import kept_until
-from services.scheduler.domain.placement import holds_capacity, placed_event
+from services.scheduler.domain.placement import holds_capacity, placed_event, preemption_of
 from services.scheduler.domain.planning.plan import Start, plan
+from services.scheduler.domain.planning.preempt import Eviction
 from services.scheduler.domain.reconcile import (
     Action,
     Append,
@@ -40,49 +42,24 @@ from services.scheduler.domain.reconcile import (
     next_step,
 )
 from services.scheduler.metrics import SchedulerMetrics
-from services.scheduler.ports import Engine
+from services.scheduler.ports import Engine, Starter
 from shared.bus import Bus, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.bus import JOB_SUBJECTS
 from shared.clock import Clock
-from shared.events import DiagnosisRequested
+from shared.events import DiagnosisRequested, PreemptionRequested
 from shared.ids import gang_id
 from shared.jobs import Job, JobState, Recorded
 from shared.readmodel import JobReadModel
 from shared.tasks import end
 
 TROUBLE_PAUSE_S: Final = 5.0
+REPLAN_S: Final = 15.0
+# Stands for the plan among the jobs that have alarms; no job has this id.
+PLANNING: Final = ""
 ORPHAN_GRACE_S: Final = 10.0
 
 # Actions that put something on record.
 Write = Append | Report | RequestDiagnosis
-
-
-class Starter(Protocol):
-    """Prepares gangs and has the engine start them."""
-
-    async def start(self, job: Job) -> None:
-        """Start the job's present attempt; raises StartRefusedError."""
-        ...
-
-    async def save(self, gang: str) -> None:
-        """Bring away what the gang wrote."""
-        ...
-
-    def is_unsaved(self, gang: str) -> bool:
-        """Whether the gang may have written something that has to be brought away."""
-        ...
-
-    def save_problem(self, gang: str) -> str:
-        """What of it is lost nevertheless; empty where nothing is."""
-        ...
-
-    def abandon(self, gang: str) -> None:
-        """Do not start the gang, where it is still being prepared."""
-        ...
-
-    def abandon_all(self) -> None:
-        """Start nothing that is still being prepared, and save nothing more."""
-        ...
 
 
 class Controller:
@@ -182,7 +159,9 @@ class Controller:
     def _pass(self) -> None:
         now = self._clock.now()
         self._wake.clear()
-        self._dirty |= self._alarms.due(now)
+        due = self._alarms.due(now)
+        self._replan |= PLANNING in due
+        self._dirty |= due - {PLANNING}
         for job_id in self._dirty - self._busy:
             self._dirty.discard(job_id)
             job = self._jobs.get(job_id)
@@ -190,7 +169,7 @@ class Controller:
                 self._guarded(job_id, partial(self._look, job, now))
         if self._replan:
             self._replan = False
-            self._guarded("", partial(self._place, now))
+            self._guarded(PLANNING, partial(self._place, now))
 
     def _guarded(self, job: str, work: Callable[[], None]) -> None:
         """One job that cannot be handled must not keep the others from being looked after."""
@@ -223,7 +202,7 @@ class Controller:
         self._call_engine(job, gang, step.actions)
         writes = [action for action in step.actions if isinstance(action, Write)]
         if writes:
-            self._write(job, self._record(job, gang, writes, now))
+            self._write((job,), self._record(job, gang, writes, now))
 
     def _call_engine(self, job: Job, gang: str, actions: tuple[Action, ...]) -> None:
         for action in actions:
@@ -240,12 +219,25 @@ class Controller:
                     self._gangs.save(gang, lambda: self._starter.save(gang))
 
     def _place(self, now: datetime) -> None:
-        for start in plan(self._world.snapshot(but=self._busy), now).starts:
+        decided = plan(self._world.snapshot(but=self._busy), now)
+        for start in decided.starts:
             job = self._jobs.get(start.gang.job)
             if job is not None and job.state is JobState.QUEUED:
                 self._world.reserve(start.gang, start.seats, now)
-                self._write(job, self._record_placement(job, start, now))
+                self._write((job,), self._record_placement(job, start, now))
+        for _, evictions in groupby(decided.evictions, key=lambda eviction: eviction.by.job):
+            self._make_room(tuple(evictions), now)
         self._metrics.queued.set(self._world.queued)
+        # Time alone may change a plan: a gang grows older, another has had its protected time.
+        self._alarms.wish(PLANNING, now + timedelta(seconds=REPLAN_S) if self._world.queued else None)
+
+    def _make_room(self, evictions: tuple[Eviction, ...], now: datetime) -> None:
+        """Have all of these gangs stopped, unless one of them is no longer what the plan thought."""
+        jobs = [self._jobs.get(eviction.victim.job) for eviction in evictions]
+        there = tuple(job for job in jobs if job is not None and holds_capacity(job) and job.id not in self._busy)
+        if len(there) == len(evictions):
+            requests = tuple(preemption_of(eviction) for eviction in evictions)
+            self._write(there, self._record_preemptions(tuple(zip(there, requests, strict=True)), now))
 
     def _tidy(self, gang: str) -> None:
         """Let go of a gang whose end is on record; end one that no job knows."""
@@ -265,34 +257,38 @@ class Controller:
 
     # --- writing it down
 
-    def _write(self, job: Job, write: Coroutine[None, None, int]) -> None:
-        self._busy.add(job.id)
-        self._spawn(self._written(job, write))
+    def _write(self, jobs: tuple[Job, ...], write: Coroutine[None, None, int]) -> None:
+        self._busy.update(job.id for job in jobs)
+        self._spawn(self._written(jobs, write))
 
-    async def _written(self, job: Job, write: Coroutine[None, None, int]) -> None:
+    async def _written(self, jobs: tuple[Job, ...], write: Coroutine[None, None, int]) -> None:
         try:
-            await self._jobs.reached(await self._settled(job, write))
+            await self._jobs.reached(await self._settled(jobs, write))
         except FencedError:
             raise
         except Exception:  # noqa: BLE001  # whatever it is, the other jobs go on
-            self._log.exception("write_failed", job=job.id)
+            self._log.exception("write_failed", jobs=[job.id for job in jobs])
             await self._clock.sleep(TROUBLE_PAUSE_S)
         finally:
-            self._busy.discard(job.id)
-        present = self._jobs.get(job.id)
+            self._busy.difference_update(job.id for job in jobs)
+        for job in jobs:
+            self._look_anew(job.id)
+
+    def _look_anew(self, job_id: str) -> None:
+        present = self._jobs.get(job_id)
         if present is not None:
             self._world.take(present)
             self._replan |= present.state is JobState.QUEUED
-        self._touch(job.id)
+        self._touch(job_id)
 
-    async def _settled(self, job: Job, write: Coroutine[None, None, int]) -> int:
+    async def _settled(self, jobs: tuple[Job, ...], write: Coroutine[None, None, int]) -> int:
         """Sequence of what was written, or of what somebody else wrote before."""
         try:
             return await write
         except ConcurrentWriteError as error:
-            self._log.info("write_lost", job=job.id, reason=error.message)
-            last = await self._bus.history.last_state(job.id)
-            return last.sequence if last else 0
+            self._log.info("write_lost", jobs=[job.id for job in jobs], reason=error.message)
+            last = [await self._bus.history.last_state(job.id) for job in jobs]
+            return max((recorded.sequence for recorded in last if recorded), default=0)
 
     async def _record(self, job: Job, gang: str, actions: list[Write], now: datetime) -> int:
         sequence = 0
@@ -317,6 +313,13 @@ class Controller:
         placed = placed_event(job.submitted.resolved, start.seats, names, diagnosing=diagnosing)
         sequence = await self._append(job, (Fact(placed, now, start.gang.attempt),))
         self._metrics.placed.inc()
+        return sequence
+
+    async def _record_preemptions(self, requests: Sequence[tuple[Job, PreemptionRequested]], now: datetime) -> int:
+        sequence = await self._insist(lambda: self._journal.preempt(requests, now))
+        for job, request in requests:
+            self._metrics.transitions.labels(request.SUFFIX).inc()
+            self._log.info("preempted", job=job.id, attempt=job.attempt.number, by=request.by)
         return sequence
 
     async def _append(self, job: Job, facts: tuple[Fact, ...]) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 
 from services.scheduler.domain.reconcile import Fact
 from shared.bus import Bus, Fence, Transition
-from shared.events import DiagnosisRequested, Event, Payload, ReplicaChange, ReplicasChanged
+from shared.events import DiagnosisRequested, Event, Payload, PreemptionRequested, ReplicaChange, ReplicasChanged
 from shared.ids import digest
 from shared.jobs import Job
 
@@ -37,6 +37,14 @@ class Journal:
         first, *rest = events
         guarded = [Transition(first, job.sequence), *(Transition(event, None) for event in rest)]
         return await self._bus.append_batch([self._fence, *guarded])
+
+    async def preempt(self, requests: Sequence[tuple[Job, PreemptionRequested]], now: datetime) -> int:
+        """Have these gangs make room, all or none, if all are still as they were seen; gives the last one's sequence.
+
+        Raises ConcurrentWriteError, FencedError, BusUnavailableError.
+        """
+        events = [(_event(job, request, now, job.attempt.number), job.sequence) for job, request in requests]
+        return await self._bus.append_batch([self._fence, *(Transition(event, last) for event, last in events)])
 
     async def report(self, job: Job, changes: tuple[ReplicaChange, ...], now: datetime) -> int:
         """Tell what happened to replicas; gives the last event's sequence. Raises BusUnavailableError."""

@@ -13,7 +13,7 @@ from datetime import datetime
 import structlog
 from pydantic import ValidationError
 
-from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
+from services.scheduler.domain.gang import Gang, Pool, Preemption, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import MACHINE_LABEL, Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
@@ -23,6 +23,7 @@ from services.scheduler.domain.quotas import Quota
 from services.scheduler.domain.tenure import running_of, running_of_gang
 from services.scheduler.domain.terms import Terms
 from shared import catalog
+from shared.catalog.documents import PoolPreemption
 from shared.jobs import Job, JobState
 
 
@@ -111,7 +112,7 @@ class World:
 
     def node_names(self, nodes: Iterable[str]) -> dict[str, str]:
         """What people call these nodes, by their ids."""
-        rooms = self._ledger.rooms
+        rooms = self._state.ledger.rooms
         return {node: rooms[node].node.name for node in nodes if node in rooms}
 
     def _take(self, job: Job) -> None:
@@ -144,4 +145,9 @@ def _pool(document: catalog.Pool, dedicated: tuple[Pool, ...] = ()) -> Pool:
         node_names=frozenset(spec.nodes.names),
         node_labels=dict(spec.nodes.labels),
         dedicated=dedicated,
+        preemption=_preemption(spec.preemption),
     )
+
+
+def _preemption(allowed: PoolPreemption | None) -> Preemption | None:
+    return Preemption(allowed.protected_run_time_s) if allowed and allowed.enabled else None

@@ -1,4 +1,4 @@
-"""A placement in its two forms: seats, as the ledger counts them, and the `placed` event, as it goes on record."""
+"""Placements in their two forms: seats, as the ledger counts them, and events, as they go on record."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from services.scheduler.domain.ledger import Seat
+from services.scheduler.domain.planning.preempt import Eviction
 from services.scheduler.domain.terms import Terms
-from shared.events import Placed, Resolved, RolePlacement
+from shared.events import Placed, PreemptionRequested, Resolved, RolePlacement
 from shared.jobs import Attempt, Job
 
 NAMED_NODES_MAX: Final = 1000  # with more names the event would be too large
@@ -25,6 +26,14 @@ def placed_event(
         of_role[seat.role].append(seat)
     roles = tuple(_role_placement(role.name, role.pool, of_role[role.name], names) for role in resolved.roles)
     return Placed(cluster=resolved.cluster, roles=roles, diagnosing=diagnosing)
+
+
+def preemption_of(eviction: Eviction) -> PreemptionRequested:
+    """The event that has a gang make room for another."""
+    by = eviction.by
+    return PreemptionRequested(
+        by=by.job, priority=by.priority, message=f"makes room for a job of priority {by.priority}"
+    )
 
 
 def _role_placement(role: str, pool: str, seats: list[Seat], names: Mapping[str, str]) -> RolePlacement:

@@ -126,6 +126,7 @@ def endings(
         *_completion(terms, replicas.values()),
         *([Ending(EndReason.FAILED, refusal.at, refusal.at, refusal.message)] if refusal else []),
         *_stop_request(job),
+        *_preemption(job.attempt),
         *_failed_diagnosis(job.attempt),
         *(deadline for deadline in _deadlines(job.attempt, terms, replicas) if deadline.at <= now),
         *_failures(replicas.values()),
@@ -159,6 +160,12 @@ def _stop_request(job: Job) -> Iterator[Ending]:
     if job.stop is not None and job.stop_requested_at is not None:
         at = job.stop_requested_at
         yield Ending(EndReason.STOPPED, at, at, job.stop.reason or "a stop was requested")
+
+
+def _preemption(attempt: Attempt) -> Iterator[Ending]:
+    if attempt.preemption is not None and attempt.preempted_at is not None:
+        at = attempt.preempted_at
+        yield Ending(EndReason.PREEMPTED, at, at, attempt.preemption.message)
 
 
 def _failed_diagnosis(attempt: Attempt) -> Iterator[Ending]:

@@ -128,9 +128,16 @@ def _decide(job: Job, now: datetime) -> Step:
     ended, decision = job.attempt.ended, job.attempt.decision
     if ended is not None and ended.reason is ev.EndReason.COMPLETED:
         return _append(job, now, ev.Succeeded())
+    if ended is not None and ended.reason is ev.EndReason.PREEMPTED:
+        return Step((Append((_queued_after_preemption(job, now),)),))
     if ended is None or decision is None or decision.retry:
         return Step()
     return _append(job, now, ev.Failed(reason=ended.reason, message=ended.message))
+
+
+def _queued_after_preemption(job: Job, now: datetime) -> Fact:
+    """It waits for a place once more, at no cost to its retries."""
+    return Fact(ev.Queued(reason="preempted"), now, job.attempt.number + 1)
 
 
 def _queue_again(job: Job, now: datetime) -> Step:
@@ -223,6 +230,8 @@ def _transitions(
             facts.append(Fact(ev.Succeeded(), now, number))
         elif job.stop is not None:
             facts.append(Fact(ev.Stopped(message=job.stop.reason), now, number))
+        elif ending.reason is ev.EndReason.PREEMPTED:
+            facts.append(_queued_after_preemption(job, now))
     if facts:
         yield Append(tuple(facts))
 

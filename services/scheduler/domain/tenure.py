@@ -19,7 +19,7 @@ def running_of(job: Job, terms: Terms) -> Running:
     """The present attempt of a job, which is placed."""
     attempt = job.attempt
     since = attempt.started_at or attempt.placed_at or attempt.queued_at
-    told_to_stop_at = job.stop_requested_at
+    told_to_stop_at = job.stop_requested_at or attempt.preempted_at
     return Running(
         gang=gang_id(job.id, attempt.number),
         job=job.id,

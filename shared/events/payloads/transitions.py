@@ -92,6 +92,19 @@ class StopRequested(Payload):
     reason: Sentence = ""
 
 
+class PreemptionRequested(Payload):
+    """The attempt makes room for a job of higher priority: its replicas are told to stop, and it is queued again."""
+
+    TYPE = "trainmaster.preemption.requested.v1"
+    SUFFIX = "preemption.requested"
+    KIND = "state"
+    AUTHOR = "scheduler"
+
+    by: str
+    priority: int
+    message: Sentence = ""
+
+
 class AttemptEnded(Payload):
     """The end of every replica of the attempt is confirmed."""
 

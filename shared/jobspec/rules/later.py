@@ -26,7 +26,3 @@ def is_not_used_yet(draft: Draft) -> Iterator[Violation]:
     cluster = draft.raw("spec", "cluster")
     if isinstance(cluster, str) and cluster != FIRST_CLUSTER:
         yield not_yet("more than one cluster", ("spec", "cluster"), f"leave it out or give {FIRST_CLUSTER!r}")
-    if draft.raw("spec", "preemptible") is True:
-        yield not_yet("preemptible", ("spec", "preemptible"), "set it to false or leave it out")
-    if isinstance(draft.raw("spec", "topology"), dict):
-        yield not_yet("topology", ("spec", "topology"), "leave it out")

@@ -29,6 +29,7 @@ ENDED_BADLY = ev.AttemptEnded(reason=ev.EndReason.FAILED)
 RETRY = ev.RetryDecided(retry=True, reason="listed exit code")
 NO_RETRY = ev.RetryDecided(retry=False, reason="exit code 1")
 STOP = ev.StopRequested(by="u-ada")
+PREEMPT = ev.PreemptionRequested(by="tj-aaaaaaaaaaab", priority=9)
 
 
 def started(index: int) -> ev.ReplicasChanged:
@@ -42,10 +43,17 @@ def exited(index: int, code: int = 0) -> ev.ReplicasChanged:
 
 NEXT: dict[JobState, tuple[Payload, ...]] = {
     JobState.QUEUED: (placed(), placed().model_copy(update={"diagnosing": True}), STOP),
-    JobState.DIAGNOSING: (ev.Admitted(), ENDED_BADLY, STOP),
-    JobState.STARTING: (ev.Started(), ENDED_BADLY, STOP),
-    JobState.RUNNING: (ENDED_WELL, ENDED_BADLY, STOP),
-    JobState.DECIDING: (RETRY, NO_RETRY, ev.Succeeded(), ev.Failed(reason="failed"), STOP),
+    JobState.DIAGNOSING: (ev.Admitted(), ENDED_BADLY, STOP, PREEMPT),
+    JobState.STARTING: (ev.Started(), ENDED_BADLY, STOP, PREEMPT),
+    JobState.RUNNING: (ENDED_WELL, ENDED_BADLY, STOP, PREEMPT),
+    JobState.DECIDING: (
+        RETRY,
+        NO_RETRY,
+        ev.Succeeded(),
+        ev.Failed(reason="failed"),
+        STOP,
+        ev.Queued(reason="preempted"),
+    ),
     JobState.RETRYING: (ev.Queued(), STOP),
     JobState.STOPPING: (ev.Stopped(),),
 }
@@ -189,3 +197,12 @@ def test_states_that_hold_a_gang_are_live() -> None:
 def test_a_job_survives_being_written_as_json_and_read_again() -> None:
     job = job_after(placed(), ev.Started(), started(0), exited(0, 137), ENDED_BADLY)
     assert Job.model_validate_json(job.model_dump_json(by_alias=True, exclude_none=True)) == job
+
+
+def test_a_preemption_is_remembered_with_its_attempt_and_moves_the_job_to_no_other_state() -> None:
+    job = job_after(placed(), ev.Started(), PREEMPT)
+    assert (job.state, job.sequence) == (JobState.RUNNING, 4)
+    assert job.attempt.preemption == PREEMPT
+    assert job.attempt.preempted_at is not None
+    again = job_after(placed(), PREEMPT, ev.AttemptEnded(reason=ev.EndReason.PREEMPTED), ev.Queued(reason="preempted"))
+    assert (again.state, again.attempt.number, again.attempt.preemption) == (JobState.QUEUED, 2, None)

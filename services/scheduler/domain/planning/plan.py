@@ -151,13 +151,15 @@ class _Cycle:
         return self._pools[pool].policy if pool in self._pools else None
 
     def _keep_a_place(self, gang: Gang) -> None:
-        """The first that does not fit in a `backfill` pool has others stopped where it may, and a place kept."""
-        pools = {name for name in gang.pools if self._policy(name) is QueuePolicy.BACKFILL}
-        if not pools or pools & self._headed or fit(gang, Columns.empty(self._now.columns.layout)) is None:
+        """The first that does not fit in a pool has others stopped where it may; in a `backfill` pool, a place kept."""
+        pools = set(gang.pools)
+        if pools & self._headed or fit(gang, Columns.empty(self._now.columns.layout)) is None:
             return
         self._headed |= pools
         evicted = preempt(gang, self._beside.columns, self._running(), self._pools, self._at)
         self._evictions += evicted
+        if all(self._policy(name) is QueuePolicy.FIFO for name in pools):
+            return
         kept = reserve(gang, self._left(), self._releases({each.victim.gang for each in evicted}), self._at)
         if kept is not None:
             reservation, left = kept

@@ -167,8 +167,10 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     # what later versions bring
     ("/spec/framework", "tensorflow", None, "not-a-choice"),
     ("/spec/cluster", "east", None, "not-yet-available"),
-    ("/spec/preemptible", True, None, "not-yet-available"),
-    ("/spec/topology", {"mode": "soft", "level": "leaf"}, None, "not-yet-available"),
+    ("/spec/preemptible", "yes", None, "wrong-type"),
+    ("/spec/topology", {"mode": "strict"}, "/spec/topology/mode", "not-a-choice"),
+    ("/spec/topology", {"level": "rack"}, "/spec/topology/level", "not-a-choice"),
+    ("/spec/topology", {"tier": 1}, "/spec/topology/tier", "unknown-key"),
     ("/spec/secrets", {"HF_TOKEN": "no name"}, "/spec/secrets/HF_TOKEN", "name-character"),
     ("/spec/secrets", {"RANK": "x"}, "/spec/secrets/RANK", "reserved-name"),
     ("/spec/retry", {"maxRetries": -1}, "/spec/retry/maxRetries", "out-of-range"),
@@ -240,7 +242,7 @@ def test_errors_in_many_places_come_back_at_once_and_hide_no_rule() -> None:
         ("/spec/roles/1/replicas", 0),
         ("/spec/tensorboard/logDir", "/root"),
         ("/spec/completion/succeedWhen", "role:ps"),
-        ("/spec/preemptible", True),
+        ("/spec/preemptible", "yes"),
         ("/spec/env/RANK", "0"),
         ("/spec/unknown", 1),
     ]:
@@ -254,7 +256,7 @@ def test_errors_in_many_places_come_back_at_once_and_hide_no_rule() -> None:
         ("/spec/roles/1/replicas", "out-of-range"),
         ("/spec/tensorboard/logDir", "not-on-a-mount"),
         ("/spec/completion/succeedWhen", "unknown-role"),
-        ("/spec/preemptible", "not-yet-available"),
+        ("/spec/preemptible", "wrong-type"),
         ("/spec/env/RANK", "reserved-name"),
         ("/spec/unknown", "unknown-key"),
     }

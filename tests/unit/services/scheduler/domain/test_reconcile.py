@@ -263,6 +263,55 @@ class TestStopping:
         assert life.look().job.state is JobState.SUCCEEDED
 
 
+PREEMPTION = ev.PreemptionRequested(by="tj-x", priority=9, message="makes room for a job of priority 9")
+
+
+class TestPreemption:
+    def test_the_gang_is_stopped_and_queued_again_in_one_write_when_its_replicas_have_ended(self):
+        life = running()
+        life.tell(PREEMPTION)
+        assert life.look().called(StopGang) == 1
+        assert life.job.state is JobState.RUNNING
+        life.wait(3).obeys_stop().look()
+        assert life.told[-2:] == ["attempt.ended", "queued"]
+        assert life.job.attempts[0].ended.reason is ev.EndReason.PREEMPTED
+        assert (life.job.state, life.job.attempt.number) == (JobState.QUEUED, 2)
+
+    def test_one_that_was_not_started_is_not_started_any_more(self):
+        life = Life().place()
+        life.tell(PREEMPTION)
+        life.look()
+        assert life.engine.starts == []
+        assert life.job.state is JobState.QUEUED
+
+    def test_one_that_completed_before_has_succeeded(self):
+        life = running().exits(index=0).exits(index=1).wait(1)
+        life.tell(PREEMPTION)
+        assert life.look().job.state is JobState.SUCCEEDED
+
+    def test_one_that_failed_before_is_a_failure_and_left_to_the_watchdog(self):
+        life = running().exits(index=0, code=1).wait(1)
+        life.tell(PREEMPTION)
+        life.look().wait(3).obeys_stop().look()
+        assert life.job.attempt.ended.reason is ev.EndReason.FAILED
+        assert life.job.state is JobState.DECIDING
+
+    def test_a_stop_meanwhile_stops_the_job_for_good(self):
+        life = running()
+        life.tell(PREEMPTION)
+        life.look()
+        life.tell(ev.StopRequested(by="ada"))
+        life.wait(3).obeys_stop().look()
+        assert life.job.state is JobState.STOPPED
+
+    def test_a_restarted_scheduler_completes_what_was_begun(self):
+        life = running()
+        life.tell(PREEMPTION)
+        life.look().restart()
+        life.look().wait(3).obeys_stop().look()
+        assert life.job.state is JobState.QUEUED
+
+
 class TestLosing:
     def test_a_running_gang_that_the_engine_does_not_know_is_lost(self):
         life = running().loses_the_gang()
