@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import settings
 
 from shared.bus import Bus
 from tests.support.nats import NatsServer
+
+# How long an example takes depends on what else the machine does, and says nothing about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

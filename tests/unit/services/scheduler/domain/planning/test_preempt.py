@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.scheduler.domain.gang import Preemption
@@ -124,6 +124,7 @@ class TestMeanwhile:
 victims = st.lists(st.tuples(st.integers(1, 8), st.integers(1, 9), st.booleans()), max_size=10)
 
 
+@settings(max_examples=40)
 @given(victims, st.integers(1, 8), st.integers(1, 3), st.integers(1, 9))
 def test_evictions_are_of_lower_priority_make_it_fit_and_are_all_needed(asked, cores, replicas, priority):
     life = life_of(*((f"tj-{'spot-' * may}{n}", cores, own) for n, (cores, own, may) in enumerate(asked)))
