@@ -152,7 +152,9 @@ def _steady_ms(made: State, running: list[Gang]) -> list[float]:
 def _turn_over(made: State, ended: Gang, newcomer: Gang, now: datetime) -> None:
     made.release(ended.job)
     made.wait(newcomer)
-    clusters.carry_out(plan(made.snapshot(), now).starts, made, now)
+    decided = plan(made.snapshot(), now)
+    made.note(decided)
+    clusters.carry_out(decided.starts, made, now)
 
 
 def _numbered(gang: Gang, number: int) -> Gang:

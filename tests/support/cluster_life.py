@@ -34,6 +34,7 @@ class ClusterLife:
     def cycle(self) -> Plan:
         """One plan, carried out."""
         self.last = plan(self.state.snapshot(), self.now)
+        self.state.note(self.last)
         for start in self.last.starts:
             gang = start.gang
             ends_by = self.now + timedelta(seconds=gang.longest_s) if gang.longest_s is not None else None

@@ -220,6 +220,7 @@ class Controller:
 
     def _place(self, now: datetime) -> None:
         decided = plan(self._world.snapshot(but=self._busy), now)
+        self._world.note(decided)
         for start in decided.starts:
             job = self._jobs.get(start.gang.job)
             if job is not None and job.state is JobState.QUEUED:

@@ -25,6 +25,7 @@ from services.scheduler.domain.planning.layout import Bits, Flags, Ints, Layout
 
 _SHAPES_MAX: Final = 512
 _RECENT_MAX: Final = 64
+_FEW: Final = 256
 _MIB_BITS: Final = 20
 _CPU_BITS: Final = 20
 _MEMORY_BITS: Final = 24
@@ -154,8 +155,10 @@ class Columns:
         """Rows that were touched after that generation, each once."""
         if not self.recent or self.recent[0][0] > generation + 1:
             return np.flatnonzero(self.changed > generation)
-        newer = takewhile(lambda touched: touched[0] > generation, reversed(self.recent))
-        return np.unique(np.hstack([rows for _, rows in newer]))
+        newer = np.hstack(
+            [rows for at, rows in takewhile(lambda touched: touched[0] > generation, reversed(self.recent))]
+        )
+        return np.unique(newer) if len(newer) < _FEW else np.flatnonzero(self.changed > generation)
 
     def _count(self, shape: Shape, rows: Rows) -> Ints:
         pool, request = shape

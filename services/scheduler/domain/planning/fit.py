@@ -65,6 +65,14 @@ def fit(gang: Gang, columns: Columns) -> tuple[Place, ...] | None:
     return None
 
 
+def fits(gang: Gang, columns: Columns) -> bool:
+    """Whether there is a place; for one role without hard limits that is a sum."""
+    if len(gang.roles) > 1 or gang.topology.hard or gang.avoided:
+        return fit(gang, columns) is not None
+    (role,) = gang.roles
+    return columns.count(role.pool, role.request).total >= role.replicas
+
+
 def fit_one(gang: Gang, columns: Columns, singles: Singles) -> tuple[Place, ...] | None:
     """The same as `fit` for a gang of one replica that avoids no node and whose shape the index knows."""
     (role,) = gang.roles

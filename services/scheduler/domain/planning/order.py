@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
@@ -62,13 +63,21 @@ class Shares:
 class _Cursor:
     """How far a cycle has come in a lane."""
 
-    __slots__ = ("lane", "level", "next", "shared")
+    __slots__ = ("_shared", "_shares", "lane", "level", "next")
 
-    def __init__(self, lane: Lane, level: int, shared: Mapping[str, tuple[Amounts, Totals]]) -> None:
+    def __init__(self, lane: Lane, level: int, shares: Shares) -> None:
         self.lane = lane
         self.level = level
-        self.shared = shared
         self.next = 0
+        self._shares = shares
+        self._shared: Mapping[str, tuple[Amounts, Totals]] | None = None
+
+    @property
+    def shared(self) -> Mapping[str, tuple[Amounts, Totals]]:
+        """What it asks for, and what there is, where that is shared fairly."""
+        if self._shared is None:
+            self._shared = self._shares.shared(self.lane.asked)
+        return self._shared
 
     def head(self, without: frozenset[str]) -> Gang | None:
         gangs = self.lane.gangs
@@ -83,6 +92,11 @@ class Turn:
 
     gang: Gang
     cursor: _Cursor
+
+    @property
+    def shape(self) -> int:
+        """Number of its shape."""
+        return self.cursor.lane.shape
 
     @property
     def asked(self) -> Mapping[str, Amounts]:
@@ -106,7 +120,8 @@ class _Source(Protocol):
 class _Heap:
     """Sources by the key of their best turn, which only grows while a source is not at the top."""
 
-    def __init__(self, sources: Iterable[_Source]) -> None:
+    def __init__(self, sources: Iterable[_Source], hopeless: AbstractSet[int]) -> None:
+        self._hopeless = hopeless
         self._entries: list[tuple[Key, int, int, Turn | None, _Source]] = [
             ((), number, -1, None, source) for number, source in enumerate(sources)
         ]
@@ -116,7 +131,7 @@ class _Heap:
         entries = self._entries
         while entries:
             key, number, moved, turn, source = entries[0]
-            if turn is not None and moved == source.moved:
+            if turn is not None and moved == source.moved and turn.shape not in self._hopeless:
                 return key, turn
             found = source.best()
             if found is None:
@@ -136,6 +151,8 @@ class _LaneTurns:
         return self._cursor.next
 
     def best(self) -> Best | None:
+        if self._cursor.lane.shape in self._walk.hopeless:
+            return None
         gang = self._cursor.head(self._walk.without)
         return ((-self._cursor.level, gang.sequence), Turn(gang, self._cursor)) if gang else None
 
@@ -144,7 +161,7 @@ class _UserTurns:
     def __init__(self, walk: Walk, who: tuple[str, str], lanes: Iterable[_LaneTurns]) -> None:
         self._walk = walk
         self._who = who
-        self._lanes = _Heap(lanes)
+        self._lanes = _Heap(lanes, walk.hopeless)
 
     @property
     def moved(self) -> int:
@@ -162,7 +179,7 @@ class _ProjectTurns:
     def __init__(self, walk: Walk, project: str, users: Iterable[_UserTurns]) -> None:
         self._walk = walk
         self._project = project
-        self._users = _Heap(users)
+        self._users = _Heap(users, walk.hopeless)
 
     @property
     def moved(self) -> int:
@@ -183,12 +200,15 @@ class Walk:
         self.shares = shares
         self.without = without
         self.moves: Counter[object] = Counter()
+        # Shapes that have no place any more in this cycle, whoever asks.
+        self.hopeless: set[int] = set()
         users: dict[tuple[Pools, str], list[_UserTurns]] = {}
         for (pools, project, owner), lanes in queue.lines.items():
-            cursors = (_Cursor(lane, lane.level(now), shares.shared(lane.asked)) for lane in lanes.values())
+            cursors = (_Cursor(lane, lane.level(now), shares) for lane in lanes.values())
             turns = _UserTurns(self, (project, owner), (_LaneTurns(self, cursor) for cursor in cursors))
             users.setdefault((pools, project), []).append(turns)
-        self._projects = _Heap(_ProjectTurns(self, project, lines) for (_, project), lines in users.items())
+        projects = (_ProjectTurns(self, project, lines) for (_, project), lines in users.items())
+        self._projects = _Heap(projects, self.hopeless)
 
     def next(self) -> Turn | None:
         """Whose turn it is; `advance` or `leave_lane` goes on."""

@@ -20,9 +20,10 @@ from services.scheduler.domain.planning.holding import Holding, holding, holding
 from services.scheduler.domain.planning.layout import Layout
 from services.scheduler.domain.planning.order import Shares, Turn, Walk
 from services.scheduler.domain.planning.preempt import Eviction, preempt
-from services.scheduler.domain.planning.reserve import Release, Reservation, reserve
+from services.scheduler.domain.planning.reserve import Reservation, reserve
 from services.scheduler.domain.planning.running import Running
 from services.scheduler.domain.planning.space import Space
+from services.scheduler.domain.planning.tenancy import Tenancy
 from services.scheduler.domain.planning.usage import Usage
 from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.quotas import Quota, quota_blockers
@@ -36,7 +37,8 @@ def _nothing(_gang: str) -> Holding:
 class Snapshot:
     """Everything that a plan depends on; `without` are jobs whose gangs are left out of it.
 
-    `running` has the gangs that hold places, by id, and `holding` says what one of them holds.
+    `running` has the gangs that hold places, by id; `holding` and `tenancy` say what they hold. When jobs were
+    `expected` to start, so far, only says where to begin looking.
     """
 
     columns: Columns
@@ -46,6 +48,8 @@ class Snapshot:
     without: frozenset[str] = frozenset()
     running: Mapping[str, Running] = field(default_factory=dict)
     holding: Callable[[str], Holding] = _nothing
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    expected: Mapping[str, datetime] = field(default_factory=dict)
 
     @property
     def pools(self) -> Mapping[str, Pool]:
@@ -108,10 +112,12 @@ class _Cycle:
         self._reservations: list[Reservation] = []
         self._blocked: set[str] = set()
         self._headed: set[str] = set()
+        self._tenancy: Tenancy | None = None
+        self._counted = 0
 
     def run(self) -> Plan:
         while (turn := self._walk.next()) is not None:
-            places = self._place(turn.gang)
+            places = self._place(turn)
             if places is None:
                 self._walk.leave_lane(turn)
             else:
@@ -119,7 +125,8 @@ class _Cycle:
                 self._walk.advance(turn)
         return Plan(tuple(self._starts), tuple(self._evictions), tuple(self._reservations))
 
-    def _place(self, gang: Gang) -> tuple[Place, ...] | None:
+    def _place(self, turn: Turn) -> tuple[Place, ...] | None:
+        gang = turn.gang
         if self._blocked and self._blocked.intersection(gang.pools):
             self._block(gang)
             return None
@@ -129,6 +136,8 @@ class _Cycle:
         if places is None:
             self._block(gang)
             self._keep_a_place(gang)
+            if len(gang.roles) == 1 and self._headed.issuperset(gang.pools):
+                self._walk.hopeless.add(turn.shape)
         return places
 
     def _start(self, turn: Turn, places: tuple[Place, ...]) -> None:
@@ -156,15 +165,22 @@ class _Cycle:
         if pools & self._headed or fit(gang, Columns.empty(self._now.columns.layout)) is None:
             return
         self._headed |= pools
-        evicted = preempt(gang, self._beside.columns, self._running(), self._pools, self._at)
+        evicted = self._preempt(gang)
         self._evictions += evicted
         if all(self._policy(name) is QueuePolicy.FIFO for name in pools):
             return
-        kept = reserve(gang, self._left(), self._releases({each.victim.gang for each in evicted}), self._at)
+        tenancy = self._tenancy_with(evicted)
+        kept = reserve(gang, self._left(), tenancy, self._at, self._snapshot.expected.get(gang.job))
         if kept is not None:
             reservation, left = kept
             self._reservations.append(reservation)
             self._keep(left)
+
+    def _preempt(self, gang: Gang) -> tuple[Eviction, ...]:
+        if not all(pool in self._pools and self._pools[pool].preemption for pool in gang.pools):
+            return ()
+        running = [(each, self._snapshot.holding(each.gang)) for each in self._snapshot.running.values()]
+        return preempt(gang, self._beside.columns, running, self._pools, self._at)
 
     def _left(self) -> Columns:
         """What is free now, less what is kept for others."""
@@ -189,7 +205,7 @@ class _Cycle:
         rivals = [each for each in self._reservations if self._meet(each.gang.pools, gang.pools)]
         if not rivals:
             return True
-        ends_by = self._at + timedelta(seconds=gang.longest_s) if gang.longest_s is not None else None
+        ends_by = self._ends_by(gang)
         return all(each.at is not None and ends_by is not None and ends_by <= each.at for each in rivals)
 
     def _meet(self, some: Iterable[str], others: Iterable[str]) -> bool:
@@ -200,18 +216,18 @@ class _Cycle:
         pairs = ((layout.members(one), layout.members(other)) for one in some for other in others)
         return any(bool((one & other).any()) for one, other in pairs)
 
-    def _running(self) -> list[tuple[Running, Holding]]:
-        return [(each, self._snapshot.holding(each.gang)) for each in self._snapshot.running.values()]
+    def _tenancy_with(self, evicted: tuple[Eviction, ...]) -> Tenancy:
+        """Who holds what and until when, with those that start now and those that are stopped now."""
+        tenancy = self._snapshot.tenancy.copy() if self._tenancy is None else self._tenancy
+        for start in self._starts[self._counted :]:
+            tenancy.hold(start.gang.job, holding_of(start.places), self._ends_by(start.gang))
+        for each in evicted:
+            tenancy.renew(each.victim.gang, self._at + timedelta(seconds=each.victim.grace_s))
+        self._tenancy, self._counted = tenancy, len(self._starts)
+        return tenancy
 
-    def _releases(self, evicted: set[str]) -> Iterator[Release]:
-        """What is given back in time, by those that run and those that start now."""
-        for each, held in self._running():
-            soon = self._at + timedelta(seconds=each.grace_s)
-            yield Release(each.gang, held, soon if each.gang in evicted else each.ends_by)
-        for start in self._starts:
-            longest_s = start.gang.longest_s
-            ends_by = self._at + timedelta(seconds=longest_s) if longest_s is not None else None
-            yield Release(start.gang.job, holding_of(start.places), ends_by)
+    def _ends_by(self, gang: Gang) -> datetime | None:
+        return self._at + timedelta(seconds=gang.longest_s) if gang.longest_s is not None else None
 
 
 def _seats(place: Place, layout: Layout) -> Iterator[Seat]:

@@ -36,8 +36,6 @@ def preempt(
     gang: Gang, free: Columns, running: Sequence[Held], pools: Mapping[str, Pool], now: datetime
 ) -> tuple[Eviction, ...]:
     """Gangs to stop, so that this one fits once they have ended; none where that does not help or need not be."""
-    if not all(pool in pools and pools[pool].preemption for pool in gang.pools):
-        return ()
     base = _after_endings(free, running)
     victims = sorted(
         (each for each in running if _may_stop(each[0], gang, pools, now)), key=lambda each: _cost(each, now)

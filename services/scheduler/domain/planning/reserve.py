@@ -12,7 +12,7 @@ there stays free, and what runs there ends sooner or later.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,9 +21,9 @@ import numpy as np
 
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.columns import Columns, lowest
-from services.scheduler.domain.planning.fit import Place, fit, take
-from services.scheduler.domain.planning.holding import Holding, Releases
+from services.scheduler.domain.planning.fit import Place, fit, fits, take
 from services.scheduler.domain.planning.layout import Bits, Flags, Ints
+from services.scheduler.domain.planning.tenancy import Tenancy, microseconds, moment
 
 PATIENCE: Final = timedelta(minutes=10)
 _PARTS: Final = 1000
@@ -38,60 +38,80 @@ class Reservation:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What a running gang gives back, and when at the latest."""
-
-    gang: str
-    holding: Holding
-    at: datetime | None
-
-
 def reserve(
-    gang: Gang, free: Columns, releases: Iterable[Release], now: datetime
+    gang: Gang, free: Columns, tenancy: Tenancy, now: datetime, expected: datetime | None = None
 ) -> tuple[Reservation, Columns] | None:
     """The place that is kept for the gang, and what is left beside it once it has that; None where none is kept.
 
-    `free` is without what is kept for others.
+    `free` is without what is kept for others. The search begins at the moment that is `expected`, which changes
+    nothing but the time that it takes.
     """
-    all_releases = list(releases)
-    return _at_known_ends(gang, free, all_releases, now) or _by_age(gang, free, all_releases, now)
+    return _at_known_ends(gang, free, tenancy, now, expected) or _by_age(gang, free, tenancy, now)
 
 
 def _at_known_ends(
-    gang: Gang, free: Columns, all_releases: list[Release], now: datetime
+    gang: Gang, free: Columns, tenancy: Tenancy, now: datetime, expected: datetime | None
 ) -> tuple[Reservation, Columns] | None:
-    ends = sorted((release.at, release.gang, release.holding) for release in all_releases if release.at is not None)
-    releases = Releases(free, [held for _, _, held in ends])
-    if fit(gang, releases.after(len(ends))) is None:
+    moments = [microseconds(now), *(at for at in tenancy.ends() if at > microseconds(now))]
+    number = _first(
+        len(moments),
+        lambda number: fits(gang, tenancy.after(free, moments[number])),
+        bisect_left(moments, microseconds(expected)) if expected else len(moments) // 2,
+    )
+    if number is None:
         return None
-    count = bisect_left(range(len(ends)), 1, key=lambda count: int(fit(gang, releases.after(count)) is not None))
-    then = releases.after(count)
+    then = tenancy.after(free, moments[number])
     places = _with_devices(fit(gang, then) or (), then, ~free.devices)
     take(places, then)
-    return Reservation(gang, places, max(ends[count - 1][0], now) if count else now), then
+    return Reservation(gang, places, moment(moments[number])), then
 
 
-def _by_age(
-    gang: Gang, free: Columns, all_releases: list[Release], now: datetime
-) -> tuple[Reservation, Columns] | None:
+def _by_age(gang: Gang, free: Columns, tenancy: Tenancy, now: datetime) -> tuple[Reservation, Columns] | None:
     if gang.since is None or now - gang.since < PATIENCE:
         return None
-    releases = Releases(free, [release.holding for release in all_releases])
-    once_free = releases.after(len(all_releases))
+    once_free = tenancy.after(free)
     busy = _busy_parts(free, once_free)
     limits = np.unique(busy).tolist()
-
-    def fits(limit: int) -> bool:
-        return fit(gang, _only(once_free, busy <= limit)) is not None
-
-    if not limits or not fits(limits[-1]):
+    number = _first(
+        len(limits),
+        lambda number: fits(gang, _only(once_free, busy <= limits[number])),
+        bisect_left(limits, _least_limit(gang, once_free, busy)),
+    )
+    if number is None:
         return None
-    limit = limits[bisect_left(limits, 1, key=lambda limit: int(fits(limit)))]
-    places = fit(gang, _only(once_free, busy <= limit)) or ()
+    places = fit(gang, _only(once_free, busy <= limits[number])) or ()
     left = free.part(0, len(free))
     take(_with_devices(places, once_free, free.devices), left)
     return Reservation(gang, places, None), left
+
+
+def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
+    """The first number for which it holds, as for all after it; looked for from a guess on, in growing steps."""
+    if not count:
+        return None
+    low, high, step = -1, count, 1
+    at = min(max(guess, 0), count - 1)
+    while low < at < high:
+        if holds(at):
+            high, at = at, at - step
+        else:
+            low, at = at, at + step
+        step *= 2
+    while high - low > 1:
+        at = (low + high) // 2
+        low, high = (low, at) if holds(at) else (at, high)
+    return high if high < count else None
+
+
+def _least_limit(gang: Gang, once_free: Columns, busy: Ints) -> int:
+    """Below this part too few replicas of some role fit, wherever they go."""
+    order = np.argsort(busy, kind="stable")
+    least = 0
+    for role in gang.roles:
+        filled = np.cumsum(once_free.holds(role.pool, role.request)[order])
+        at = int(np.searchsorted(filled, role.replicas))
+        least = max(least, int(busy[order[min(at, len(order) - 1)]]))
+    return least
 
 
 def _busy_parts(free: Columns, once_free: Columns) -> Ints:

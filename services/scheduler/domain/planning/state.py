@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from services.scheduler.domain.gang import Gang, Pool
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import Node
-from services.scheduler.domain.planning.plan import Snapshot
+from services.scheduler.domain.planning.plan import Plan, Snapshot
 from services.scheduler.domain.planning.running import Running
+from services.scheduler.domain.planning.tenancy import Tenancy
 from services.scheduler.domain.planning.usage import Usage
 from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.quotas import Quota
@@ -24,6 +26,9 @@ class State:
         self._usage = Usage()
         self._running: dict[str, Running] = {}
         self._gang_of: dict[str, str] = {}
+        self._tenancy = Tenancy()
+        self._layout = self.ledger.columns.layout
+        self._expected: dict[str, datetime] = {}
 
     @property
     def running(self) -> Mapping[str, Running]:
@@ -45,7 +50,9 @@ class State:
             self._gang_of[running.job] = running.gang
             self.ledger.hold(running.gang, seats)
             self._usage.add(running.project, running.owner, running.roles)
+            self._tenancy.hold(running.gang, self.ledger.holding(running.gang), running.ends_by)
         self._running[running.gang] = running
+        self._tenancy.renew(running.gang, running.ends_by)
 
     def release(self, job: str) -> None:
         """Give back what the job's gang held, if anything."""
@@ -53,6 +60,7 @@ class State:
         if gang is not None:
             running = self._running.pop(gang)
             self.ledger.release(gang)
+            self._tenancy.release(gang)
             self._usage.remove(running.project, running.owner, running.roles)
 
     def forget_gangs(self) -> None:
@@ -63,6 +71,7 @@ class State:
 
     def snapshot(self, but: Iterable[str] = ()) -> Snapshot:
         """What a plan is made from, without the gangs of some jobs; valid until anything changes."""
+        self._follow_layout()
         return Snapshot(
             self.ledger.columns,
             self.queue,
@@ -71,4 +80,17 @@ class State:
             frozenset(but),
             self._running,
             self.ledger.holding,
+            self._tenancy,
+            self._expected,
         )
+
+    def note(self, plan: Plan) -> None:
+        """Remember what the next plan may begin with."""
+        self._expected = {kept.gang.job: kept.at for kept in plan.reservations if kept.at is not None}
+
+    def _follow_layout(self) -> None:
+        """Rows mean other nodes in another layout."""
+        if self._layout is not self.ledger.columns.layout:
+            self._layout, self._tenancy = self.ledger.columns.layout, Tenancy()
+            for gang, running in self._running.items():
+                self._tenancy.hold(gang, self.ledger.holding(gang), running.ends_by)

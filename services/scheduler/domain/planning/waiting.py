@@ -6,7 +6,9 @@ one of them that has waited the longest gives the lane its age.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,8 +26,9 @@ _sequence = attrgetter("sequence")
 
 @dataclass(slots=True)
 class Lane:
-    """Gangs of one user, priority and shape, the earliest submission first."""
+    """Gangs of one user, priority and shape, the earliest submission first. Lanes of equal shape have its number."""
 
+    shape: int
     priority: int
     asked: dict[str, Amounts]
     gangs: list[Gang] = field(default_factory=list)
@@ -58,6 +61,9 @@ class Queue:
     def __init__(self, gangs: Iterable[Gang] = ()) -> None:
         self._lanes: dict[LineKey, dict[LaneKey, Lane]] = {}
         self._keys: dict[str, tuple[LineKey, LaneKey, Gang]] = {}
+        self._shapes: dict[object, int] = {}
+        self._lanes_of: Counter[object] = Counter()
+        self._numbers = itertools.count()
         for gang in gangs:
             self.add(gang)
 
@@ -80,7 +86,9 @@ class Queue:
         line, lane = (gang.pools, gang.project, gang.owner), (gang.priority, gang.shape)
         lanes = self._lanes.setdefault(line, {})
         if lane not in lanes:
-            lanes[lane] = Lane(gang.priority, amounts_by_pool(gang.roles))
+            self._lanes_of[gang.shape] += 1
+            number = self._shapes.setdefault(gang.shape, next(self._numbers))
+            lanes[lane] = Lane(number, gang.priority, amounts_by_pool(gang.roles))
         lanes[lane].add(gang)
         self._keys[gang.job] = line, lane, gang
 
@@ -94,8 +102,14 @@ class Queue:
         lanes[lane].remove(gang)
         if not lanes[lane].gangs:
             del lanes[lane]
+            self._forget_shape(gang.shape)
         if not lanes:
             del self._lanes[line]
+
+    def _forget_shape(self, shape: object) -> None:
+        self._lanes_of[shape] -= 1
+        if not self._lanes_of[shape]:
+            del self._lanes_of[shape], self._shapes[shape]
 
     @property
     def lines(self) -> Mapping[LineKey, Mapping[LaneKey, Lane]]:
