@@ -65,6 +65,26 @@ def fit(gang: Gang, columns: Columns) -> tuple[Place, ...] | None:
     return None
 
 
+def fit_beside(gang: Gang, survivors: Sequence[int], columns: Columns) -> tuple[Place, ...] | None:
+    """A place for what is missing of a gang, in the smallest domain that has those rows of it that are left.
+
+    A hard gang stays in its domain, or has no place.
+    """
+    topology, layout = gang.topology, columns.layout
+    avoided = layout.rows_named(gang.avoided)
+    counts = [_without(columns.count(role.pool, role.request), avoided) for role in gang.roles]
+    for level, inner in _levels(topology):
+        numbers = {int(layout.number_of[level][row]) for row in survivors}
+        if len(numbers) == 1:
+            (number,) = numbers
+            domains = layout.domains[level]
+            run = _Run(int(domains.starts[number]), int(domains.stops[number]), inner)
+            places = _pack(gang, counts, columns, run, avoided)
+            if places is not None or (topology.hard and level is topology.level):
+                return places
+    return None if topology.hard else fit(gang, columns)
+
+
 def fits(gang: Gang, columns: Columns) -> bool:
     """Whether there is a place; for one role without hard limits that is a sum."""
     if len(gang.roles) > 1 or gang.topology.hard or gang.avoided:

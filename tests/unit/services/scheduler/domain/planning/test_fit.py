@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from services.scheduler.domain.gang import Gang, Level, Pool, RoleAsk, Topology
 from services.scheduler.domain.nodes import NodeState, empty_room
-from services.scheduler.domain.planning.fit import fit, take
+from services.scheduler.domain.planning.fit import fit, fit_beside, take
+from services.scheduler.domain.planning.plan import Start
 from tests.support.cluster import (
     POOLS,
     ask,
@@ -233,3 +234,28 @@ def test_no_smaller_domain_would_have_held_a_gang_of_one_role(cluster, wanted, r
         assert max(by_leaf.values()) < replicas
     if len({spine for spine, _ in used}) > 1:
         assert max(by_spine.values()) < replicas
+
+
+class TestBesideSurvivors:
+    """What is missing of a gang is placed beside what is left of it. The platform itself starts whole gangs anew."""
+
+    def rows(self, free, *names: str) -> list[int]:
+        return [free.layout.row_of[f"n-{name}"] for name in names]
+
+    def test_it_stays_on_their_leaf_though_another_is_tighter(self):
+        cluster = [*TREE, placed_in(20, 1, 2, cores=4)]
+        free = columns(cluster)
+        places = fit_beside(gang(ask(1, cores=4)), self.rows(free, "00"), free)
+        assert leaves_of(Start(gang(), places, free.layout).seats, cluster) == {("s0", "l0")}
+
+    def test_else_on_their_spine(self):
+        free = columns(TREE)
+        places = fit_beside(gang(ask(4, cores=4)), self.rows(free, "00", "01"), free)
+        assert {spine for spine, _ in leaves_of(Start(gang(), places, free.layout).seats, TREE)} == {"s0"}
+
+    def test_a_hard_gang_does_not_leave_its_domain(self):
+        free = columns(TREE)
+        missing = replace(gang(ask(4, cores=4)), topology=HARD_LEAF)
+        assert fit_beside(missing, self.rows(free, "00"), free) is None
+        assert fit_beside(replace(missing, topology=HARD_SPINE), self.rows(free, "00"), free) is not None
+        assert fit_beside(replace(missing, topology=Topology()), self.rows(free, "00", "11"), free) is not None
