@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from shared.auth.keys import KeySet
 from shared.bus import BusOptions
 from shared.errors import TrainmasterError
 from shared.telemetry import LogFormat
@@ -42,6 +43,12 @@ class ServiceSettings(BaseModel):
     def bus_options(self) -> BusOptions:
         """How this service connects to NATS."""
         return BusOptions(self.nats_url, self.nats_user, self.nats_password.get_secret_value())
+
+    def public_keys(self) -> KeySet:
+        """The keys that sign tokens; raises SettingsError where there is no file of them."""
+        if self.jwks_file is None:
+            raise SettingsError(f"{variable('jwks_file')} is not set; give the file with the keys that sign tokens")
+        return KeySet.load(self.jwks_file.read_text())
 
 
 Settings = TypeVar("Settings", bound=BaseModel)

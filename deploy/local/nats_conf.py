@@ -156,11 +156,14 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             "tm.dlq.watchdog.>",
             STACKS_SUBJECTS,
             *_reads(NODES),
+            *_catalog(),
+            "tm.platform.>",
             "$JS.API.STREAM.NAMES",  # the client looks an object's stream up by its subject
             *_reads(f"OBJ_{EVIDENCE_BUCKET}"),
             f"$O.{EVIDENCE_BUCKET}.>",
             f"$JS.API.STREAM.PURGE.OBJ_{EVIDENCE_BUCKET}",
-        )
+        ),
+        (_CATALOG_CHANGES,),
     ),
     "diagnoser": Rights(
         (

@@ -49,7 +49,6 @@ from shared.http.app import create_app
 from shared.http.health import Check
 from shared.jobs import Recorded
 from shared.readmodel import JobReadModel
-from shared.settings import SettingsError, variable
 from shared.tasks import run_until
 from shared.telemetry import Tracing
 
@@ -146,7 +145,7 @@ class LogsService:
 
 async def bootstrap(settings: LogsSettings, clock: Clock | None = None) -> LogsService:
     """The logs service, ready to run; raises UnavailableError where NATS or a consumer is not there."""
-    keys = _keys(settings)
+    keys = settings.public_keys()
     bus = await Bus.connect(settings.bus_options())
     try:
         return LogsService(settings, bus, keys, clock or SystemClock())
@@ -165,11 +164,3 @@ def _deletions_broker(bus: Bus, handlers: LogHandlers, boards: BoardHandlers) ->
 
     react(broker, LOGS_DELETIONS, on_deleted, options=bus.options, service="logs", tracing=tracing)
     return broker
-
-
-def _keys(settings: LogsSettings) -> KeySet:
-    if settings.jwks_file is None:
-        raise SettingsError(
-            f"wrong settings: {variable('jwks_file')}: the file with the keys that sign tokens is needed"
-        )
-    return KeySet.load(settings.jwks_file.read_text())

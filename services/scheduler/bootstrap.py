@@ -49,7 +49,6 @@ from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Repositories
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
-from shared.auth.keys import KeySet
 from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus, Fence
@@ -63,7 +62,6 @@ from shared.errors import UnavailableError
 from shared.http.app import create_app
 from shared.jobs import Job, Recorded
 from shared.readmodel import JobReadModel
-from shared.settings import SettingsError, variable
 from shared.tasks import end, run_together
 from shared.telemetry import Tracing
 from shared.vault import Vault
@@ -250,7 +248,7 @@ class SchedulerService:
                 sandboxes_router(SandboxHandlers(self._engine, standings)),
                 usage_router(UsageHandlers(self._book, self._jobs, self._catalog, self._bus, self._clock)),
             ],
-            auth=TokenAuthenticator(TokenVerifier(_public_keys(self._settings), self._clock), self._revocations),
+            auth=TokenAuthenticator(TokenVerifier(self._settings.public_keys(), self._clock), self._revocations),
             checks={
                 "jetstream": checks.jetstream(self._bus),
                 "catalog": self._catalog.check,
@@ -284,9 +282,3 @@ def _local(settings: SchedulerSettings) -> LocalSettings:
         machine=settings.machine,
         path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths))),
     )
-
-
-def _public_keys(settings: SchedulerSettings) -> KeySet:
-    if settings.jwks_file is None:
-        raise SettingsError(f"{variable('jwks_file')} is not set; give the file with the keys that sign tokens")
-    return KeySet.load(settings.jwks_file.read_text())

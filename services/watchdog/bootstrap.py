@@ -14,6 +14,7 @@ from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.memory import Memory
 from services.watchdog.bundles import Bundles
 from services.watchdog.catalogue import built_in_rules, preset_rows
+from services.watchdog.desk import Desk
 from services.watchdog.domain.clocks import Clocks
 from services.watchdog.evidence import Evidence
 from services.watchdog.handlers import RetryDecisions
@@ -25,6 +26,7 @@ from services.watchdog.scanning import PartitionScanner, Reading
 from services.watchdog.settings import WatchdogSettings
 from services.watchdog.watched import WatchedJobs
 from shared import checks
+from shared.auth.keys import KeySet
 from shared.bus import Bus
 from shared.bus.blobs import Blobs
 from shared.bus.reactions import react, reactions_broker
@@ -47,7 +49,7 @@ class WatchdogService:
 
     name = "watchdog"
 
-    def __init__(self, settings: WatchdogSettings, bus: Bus, clock: Clock) -> None:
+    def __init__(self, settings: WatchdogSettings, keys: KeySet, bus: Bus, clock: Clock) -> None:
         registry = CollectorRegistry()
         self.bus = bus
         self._stopping = asyncio.Event()
@@ -61,7 +63,8 @@ class WatchdogService:
             PartitionScanner(bus, watchdog_partition(number), logs, clock) for number in range(LOG_PARTITIONS)
         )
         blobs = Blobs(bus.js, EVIDENCE_BUCKET)
-        self._bundles = Bundles(bus, Agents(bus), blobs, self._memory, clock, registry)
+        agents = Agents(bus)
+        self._bundles = Bundles(bus, agents, blobs, self._memory, clock, registry)
         self._hangs = HangDetector(
             self._watched, self._memory, incidents, clock, self._scanners, self._hears, self._bundles
         )
@@ -69,9 +72,15 @@ class WatchdogService:
         evidence = Evidence(self._path, self._scanners, self._memory, clock)
         self._decisions = RetryDecisions(bus, clock, registry, evidence, rulebooks)
         self._broker = _attempts_broker(bus, self._decisions)
+        self._desk = Desk(settings, keys, bus, self._jobs, agents, blobs, clock, registry)
         self.reacts = asyncio.Event()
         self.app: FastAPI = create_app(
-            service=self.name, title="Trainmaster watchdog", checks=self.checks(), registry=registry
+            service=self.name,
+            title="Trainmaster watchdog",
+            routers=self._desk.routers(),
+            auth=self._desk.auth,
+            checks=self.checks() | self._desk.checks(),
+            registry=registry,
         )
 
     async def run(self) -> None:
@@ -91,6 +100,7 @@ class WatchdogService:
             await self._bundles.stop()
             self._jobs.close()
             self._memory.close()
+            self._desk.close()
             await self.bus.close()
 
     async def stop(self) -> None:
@@ -107,7 +117,7 @@ class WatchdogService:
         }
 
     async def _work(self) -> None:
-        await run_together(self._jobs.run(), self._react())
+        await run_together(self._jobs.run(), self._react(), *self._desk.works())
 
     async def _react(self) -> None:
         await self._jobs.caught_up.wait()
@@ -132,8 +142,9 @@ class WatchdogService:
 
 async def bootstrap(settings: WatchdogSettings, clock: Clock | None = None) -> WatchdogService:
     """The watchdog, ready to run; raises UnavailableError where NATS or a consumer is not there or is another."""
+    keys = settings.public_keys()
     bus = await Bus.connect(settings.bus_options())
-    service = WatchdogService(settings, bus, clock or SystemClock())
+    service = WatchdogService(settings, keys, bus, clock or SystemClock())
     try:
         for name, check in service.checks().items():
             if name != "reacts":

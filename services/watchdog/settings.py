@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from shared.settings import ServiceSettings
+from shared.asset_settings import AssetSettings
 
 
-class WatchdogSettings(ServiceSettings):
+class WatchdogSettings(AssetSettings):
     """What every service needs, and where the watchdog remembers what it has read."""
 
     nats_user: str = "watchdog"
@@ -24,3 +24,8 @@ class WatchdogSettings(ServiceSettings):
     def memory_file(self) -> Path:
         """Where it is kept how far logs are read and what was found in them."""
         return self.home / "watchdog" / "memory.sqlite"
+
+    @property
+    def incidents_file(self) -> Path:
+        """Where the log of incidents is, which is built from the record."""
+        return self.home / "readmodels" / "incidents.sqlite"

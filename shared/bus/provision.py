@@ -1,8 +1,9 @@
 """Makes the streams, consumers and buckets of `streams`, and refuses to run on ones that differ.
 
-What is missing is created. What exists is compared with what this version needs, setting by setting; a difference is a
-`ProvisionError` naming it, since a consumer that quietly keeps an old filter would hand a service the wrong messages.
-Only a stream that is now to keep its messages for ever is made to: nothing is lost by that.
+What is missing is created, and a stream gets the subjects that this version adds. What exists is compared with what
+this version needs, setting by setting; a difference is a `ProvisionError` naming it, since a consumer that quietly
+keeps an old filter would hand a service the wrong messages. Only a stream that is now to keep its messages for ever is
+made to: nothing is lost by that.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ async def _stream(js: JetStreamContext, wanted: StreamConfig) -> None:
     if found.max_age and not wanted.max_age:
         await js.update_stream(wanted)
         found = wanted
+    if set(found.subjects or ()) < set(wanted.subjects or ()):
+        found = (await js.update_stream(found, subjects=wanted.subjects)).config
     _compare(f"stream {wanted.name}", found, wanted, _STREAM_SETTINGS)
 
 

@@ -43,6 +43,7 @@ CODE_BUCKET: Final = "code"
 EVIDENCE_BUCKET: Final = "evidence"
 
 EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
+PLATFORM_SUBJECTS: Final = "tm.platform.>"
 
 _DAY_S: Final = 24 * 3600
 _USAGE_KEPT_S: Final = 400 * _DAY_S
@@ -111,6 +112,7 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
                 "tm.name.*",
                 EPOCH_SUBJECT,
                 "tm.epoch.fence.*",
+                PLATFORM_SUBJECTS,
             ],
             storage=StorageType.FILE,
             compression=StoreCompression.S2,

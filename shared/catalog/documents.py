@@ -379,4 +379,3 @@ KINDS: Final[tuple[type[CatalogDocument], ...]] = (
     User,
     Group,
 )
-KIND_OF_SINGULAR: Final[Mapping[str, type[CatalogDocument]]] = {kind.SINGULAR: kind for kind in KINDS}

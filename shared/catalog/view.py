@@ -7,14 +7,14 @@ between two awaits. Keys that were deleted keep their revision, which a writer o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import structlog
 from pydantic import ValidationError
 
-from shared.catalog.documents import KIND_OF_SINGULAR, CatalogDocument
+from shared.catalog.documents import KINDS, CatalogDocument
 
 DocumentT = TypeVar("DocumentT", bound=CatalogDocument)
 
@@ -34,10 +34,11 @@ class Entry(Generic[DocumentT]):
 
 
 class Catalog:
-    """All catalog documents."""
+    """All catalog documents of the common kinds, and of those `own` kinds that only one service knows."""
 
-    def __init__(self) -> None:
-        self._entries: dict[str, dict[str, Entry[Any]]] = {kind: {} for kind in KIND_OF_SINGULAR}
+    def __init__(self, own: Iterable[type[CatalogDocument]] = ()) -> None:
+        self._kinds = {kind.SINGULAR: kind for kind in (*KINDS, *own)}
+        self._entries: dict[str, dict[str, Entry[Any]]] = {kind: {} for kind in self._kinds}
         self._revisions: dict[str, int] = {}
 
     def find(self, kind: type[DocumentT], name: str) -> Entry[DocumentT] | None:
@@ -68,18 +69,18 @@ class Catalog:
         if kind not in self._entries or revision <= self._revisions.get(key, 0):
             return
         self._revisions[key] = revision
-        document = _read(key, value) if value is not None else None
+        document = _read(self._kinds[kind], key, value) if value is not None else None
         if document is None:
             self._entries[kind].pop(key, None)
         else:
             self._entries[kind][key] = Entry(document, revision)
 
 
-def _read(key: str, value: bytes) -> CatalogDocument | None:
+def _read(kind: type[CatalogDocument], key: str, value: bytes) -> CatalogDocument | None:
     """The document; None, and an error in the log, where this version cannot read it."""
     try:
         # A newer version may have added keys.
-        return KIND_OF_SINGULAR[key.partition(".")[0]].model_validate(json.loads(value), extra="ignore")
+        return kind.model_validate(json.loads(value), extra="ignore")
     except (ValueError, ValidationError) as error:
         structlog.get_logger().error("catalog_document_unreadable", key=key, error=str(error))
         return None

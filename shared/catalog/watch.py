@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -19,6 +19,7 @@ from nats.aio.msg import Msg
 from shared.bus import Bus, BusUnavailableError
 from shared.bus.history import sequence_of
 from shared.bus.streams import CATALOG_BUCKET
+from shared.catalog.documents import CatalogDocument
 from shared.catalog.view import Catalog
 from shared.errors import UnavailableError
 
@@ -32,13 +33,13 @@ Listener = Callable[[], None]
 class CatalogWatch:
     """Keeps `view` up to date."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, own_kinds: Iterable[type[CatalogDocument]] = ()) -> None:
         self._bus = bus
         self._sequence = 0
         self._reading = asyncio.Lock()
         self._hint = asyncio.Event()
         self._listeners: list[Listener] = []
-        self.view = Catalog()
+        self.view = Catalog(own_kinds)
         self.loaded = asyncio.Event()
 
     def on_change(self, listener: Listener) -> None:

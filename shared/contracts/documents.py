@@ -17,6 +17,7 @@ _ADDRESS_OF_KIND: Final = {
     "epoch": "tm.epoch.scheduler",
     "node": "tm.node.{{cluster}}.{{node}}.{suffix}",
     "usage": "tm.usage.{{project}}",
+    "platform": "tm.platform.{suffix}",
 }
 _PARAMETERS: Final = {
     "job": "Id of the job.",

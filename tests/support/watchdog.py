@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from services.watchdog.settings import WatchdogSettings
 from shared import events as ev
+from shared.auth.keys import SigningKey
+from shared.auth.principal import Principal
+from shared.auth.tokens import TokenIssuer
 from shared.bus import Bus
+from shared.clock import SystemClock
 from shared.events import Payload
-from shared.ids import new_job_id
+from shared.ids import UserId, new_job_id
 from shared.jobs import Job
 from shared.logs_wire import Chunk, FileRef, ReplicaRef, chunk_headers, chunk_subject
 from tests.support import jobs
 from tests.support.services import eventually
 
 ADVANCED = {"maxRetries": 2, "on": {"failure": {"policy": "Advanced", "errorMessages": [["storage", "gave up"]]}}}
+
+
+def watchdog_settings(url: str, home: Path) -> WatchdogSettings:
+    """Settings of a watchdog whose state lies in a directory of the test."""
+    key_file = home / "key.pem"
+    if not key_file.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        key = SigningKey.generate()
+        key_file.write_text(key.pem())
+        (home / "jwks.json").write_text(json.dumps(key.public().jwks()))
+    fields = {"nats_url": url, "nats_user": "", "home": home, "jwks_file": home / "jwks.json"}
+    return WatchdogSettings.model_validate(fields)
+
+
+def token(home: Path, name: str = "ada", *, admin: bool = False) -> str:
+    """A token of this user that a watchdog with this home takes."""
+    issuer = TokenIssuer(SigningKey.load((home / "key.pem").read_text()), SystemClock())
+    return issuer.issue(Principal(UserId(f"u-{name}"), name, admin)).token
 
 
 class TestJob:

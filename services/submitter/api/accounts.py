@@ -8,7 +8,6 @@ from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from services.submitter.api.answers import PageQuery, entries_answer, entry_answer, json_answer
 from services.submitter.domain.job_documents import Answer
 from services.submitter.handlers.accounts import AccountHandlers
 from shared.auth.keys import KeySet
@@ -18,6 +17,7 @@ from shared.catalog.access import groups_of
 from shared.catalog.fields import Password
 from shared.documents import Document, must_parse
 from shared.events import Time
+from shared.http.answers import PageQuery, entries_answer, entry_answer, json_answer
 from shared.http.etag import IfMatch
 from shared.http.routing import CurrentUser, api_router
 from shared.units import KIB

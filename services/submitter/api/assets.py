@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
-from services.submitter.api.answers import PageQuery, entries_answer, entry_answer, json_answer
 from services.submitter.handlers.assets import AssetHandlers
 from services.submitter.handlers.uploads import UPLOAD_MAX_BYTES, Upload, UploadHandlers
 from shared.errors import UnsupportedMediaTypeError
+from shared.http.answers import PageQuery, entries_answer, entry_answer, json_answer
 from shared.http.etag import IfMatch
 from shared.http.routing import CurrentUser, api_router
 

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Body, Header, Query
 from starlette.responses import Response
 
 from services.submitter.adapters.followers import Followers
-from services.submitter.api.answers import json_answer
 from services.submitter.domain.job_documents import JobDocument
 from services.submitter.domain.listing import JobFilters
 from services.submitter.handlers.jobs import JobHandlers
+from shared.http.answers import json_answer
 from shared.http.etag import IfMatch, etag
 from shared.http.paging import Page, encode_cursor
 from shared.http.routing import CurrentUser, api_router

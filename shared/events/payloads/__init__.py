@@ -16,6 +16,7 @@ from shared.events.payloads.observations import (
     ProgressReported,
     ReplicasChanged,
 )
+from shared.events.payloads.platform import OutageSuspected
 from shared.events.payloads.transitions import (
     Admitted,
     AttemptEnded,
@@ -62,6 +63,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     NodeJudged,
     NodeChanged,
     NodeSuspected,
+    OutageSuspected,
     UsageMetered,
     UsageCorrected,
 )
@@ -89,6 +91,7 @@ __all__ = [
     "NodeMarked",
     "NodeReported",
     "NodeSuspected",
+    "OutageSuspected",
     "Payload",
     "Placed",
     "PreemptionRequested",

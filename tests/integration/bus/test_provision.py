@@ -54,6 +54,16 @@ async def test_a_stream_that_let_go_of_what_is_now_kept_for_ever_keeps_it_from_n
     assert not (await bus.js.stream_info(NODES)).config.max_age
 
 
+async def test_a_stream_gets_the_subjects_that_a_new_version_adds(bus: Bus) -> None:
+    config = (await bus.js.stream_info(JOBS)).config
+    fewer = [each for each in config.subjects or [] if "platform" not in each]
+    await bus.js.update_stream(replace(config, subjects=fewer))
+    before = await bus.stream_identity()
+    await provision(bus.js)
+    assert (await bus.js.stream_info(JOBS)).config.subjects == config.subjects
+    assert await bus.stream_identity() == before
+
+
 async def test_a_stream_with_other_subjects_is_an_error(bus: Bus) -> None:
     config = (await bus.js.stream_info(JOBS)).config
     await bus.js.update_stream(replace(config, subjects=[*(config.subjects or []), "tm.more"]))

@@ -17,12 +17,12 @@ import pytest
 from services.diagnoser.bootstrap import bootstrap as diagnoser
 from services.diagnoser.settings import DiagnoserSettings
 from services.watchdog.bootstrap import bootstrap as watchdog
-from services.watchdog.settings import WatchdogSettings
 from shared.bus import Bus
 from shared.http.serve import HttpServer
 from shared.service import Service, run_services
 from tests.support.nats import NatsServer, free_port
 from tests.support.services import eventually
+from tests.support.watchdog import watchdog_settings
 
 
 @contextmanager
@@ -52,12 +52,17 @@ async def ready(port: int) -> dict[str, dict[str, object]]:
         return await eventually(look, limit_s=30)
 
 
+def of_watchdog(home: Path) -> dict[str, str]:
+    """Variables that a watchdog alone needs."""
+    return {"home": str(home), "jwks_file": str(watchdog_settings("nats://unused", home).jwks_file)}
+
+
 @pytest.mark.parametrize("name", ["watchdog", "diagnoser"])
 async def test_a_service_runs_alone_and_ends_well_on_sigterm(
     bus: Bus, nats_server: NatsServer, tmp_path: Path, name: str
 ) -> None:
     port = free_port()
-    home = {"home": str(tmp_path)} if name == "watchdog" else {}
+    home = of_watchdog(tmp_path) if name == "watchdog" else {}
     with process(f"services.{name}", nats_url=nats_server.url, nats_user="", port=str(port), **home) as child:
         checks = await ready(port)
         assert f"{name}.jetstream" in checks
@@ -67,7 +72,9 @@ async def test_a_service_runs_alone_and_ends_well_on_sigterm(
 
 async def test_a_service_that_waits_for_nats_ends_on_sigterm(tmp_path: Path) -> None:
     server, port = NatsServer(tmp_path), free_port()
-    with process("services.watchdog", nats_url=server.url, nats_user="", port=str(port)) as child:
+    with process(
+        "services.watchdog", nats_url=server.url, nats_user="", port=str(port), **of_watchdog(tmp_path)
+    ) as child:
         assert child.stderr is not None
         assert b"Connect call failed" in await asyncio.to_thread(child.stderr.readline)
         child.send_signal(signal.SIGTERM)
@@ -88,7 +95,7 @@ async def test_several_services_share_one_process_and_one_address(
     bus: Bus, nats_server: NatsServer, tmp_path: Path
 ) -> None:
     services: list[Service] = [
-        await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path)),
+        await watchdog(watchdog_settings(nats_server.url, tmp_path)),
         await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user="")),
     ]
     server, stopping = HttpServer("127.0.0.1", 0), asyncio.Event()
@@ -100,7 +107,7 @@ async def test_several_services_share_one_process_and_one_address(
 
 
 async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> None:
-    healthy = await watchdog(WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path))
+    healthy = await watchdog(watchdog_settings(nats_server.url, tmp_path))
     failing = await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user=""))
 
     class Failing:

@@ -14,7 +14,6 @@ from nats.aio.msg import Msg
 
 from services.watchdog.bootstrap import WatchdogService, bootstrap
 from services.watchdog.bundles import TAKE_WITHIN_S
-from services.watchdog.settings import WatchdogSettings
 from shared import events as ev
 from shared.agent_evidence import (
     MachineLook,
@@ -34,7 +33,7 @@ from shared.clock import SystemClock
 from tests.support import jobs
 from tests.support.nats import NatsServer
 from tests.support.services import eventually, running
-from tests.support.watchdog import TestJob
+from tests.support.watchdog import TestJob, watchdog_settings
 
 Start = Callable[[], "AsyncIterator[WatchdogService]"]
 HANG = {"hangDetection": {"enabled": True, "silence": "60s"}}
@@ -45,7 +44,7 @@ MACHINE = "gpu-7"
 def watchdog(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> Start:
     @asynccontextmanager
     async def start() -> AsyncIterator[WatchdogService]:
-        settings = WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path)
+        settings = watchdog_settings(nats_server.url, tmp_path)
         async with running(await bootstrap(settings)) as service:
             await service.reacts.wait()
             yield service

@@ -13,7 +13,6 @@ import pytest
 
 from services.watchdog.bootstrap import WatchdogService, bootstrap
 from services.watchdog.scanning import PartitionScanner
-from services.watchdog.settings import WatchdogSettings
 from shared.bus import Bus
 from shared.bus.streams import watchdog_partition
 from shared.clock import ManualClock
@@ -21,7 +20,7 @@ from shared.logs_wire import partition_of
 from tests.support.jobs import START
 from tests.support.nats import NatsServer
 from tests.support.services import eventually, running
-from tests.support.watchdog import ADVANCED, TestJob
+from tests.support.watchdog import ADVANCED, TestJob, watchdog_settings
 
 ERROR = b"E storage disk7 gave up\n"
 Start = Callable[..., "AsyncIterator[WatchdogService]"]
@@ -31,7 +30,7 @@ Start = Callable[..., "AsyncIterator[WatchdogService]"]
 def watchdog(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> Start:
     @asynccontextmanager
     async def start(clock: ManualClock | None = None) -> AsyncIterator[WatchdogService]:
-        settings = WatchdogSettings(nats_url=nats_server.url, nats_user="", home=tmp_path)
+        settings = watchdog_settings(nats_server.url, tmp_path)
         async with running(await bootstrap(settings, clock)) as service:
             await service.reacts.wait()
             yield service

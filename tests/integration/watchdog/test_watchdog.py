@@ -21,6 +21,7 @@ from shared.jobs import Job, JobState
 from tests.support import jobs
 from tests.support.nats import NatsServer
 from tests.support.services import eventually, running, until_connected
+from tests.support.watchdog import watchdog_settings
 
 FAILED = ev.AttemptEnded(
     reason=ev.EndReason.FAILED,
@@ -30,7 +31,7 @@ FAILED = ev.AttemptEnded(
 
 
 def settings(server: NatsServer, home: Path) -> WatchdogSettings:
-    return WatchdogSettings(nats_url=server.url, nats_user="", home=home)
+    return watchdog_settings(server.url, home)
 
 
 async def append(bus: Bus, job: str, *payloads: ev.Payload, expected: int = 0) -> int:

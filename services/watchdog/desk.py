@@ -1,0 +1,64 @@
+"""What the watchdog keeps for people to read and sends to them: wires the incident log and its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+
+from services.watchdog.adapters.agents import Agents
+from services.watchdog.adapters.incident_log import IncidentLog
+from services.watchdog.api.incidents import incidents_router
+from services.watchdog.reading import ReadHandlers
+from services.watchdog.recording import Recording
+from services.watchdog.settings import WatchdogSettings
+from shared.auth.authenticator import TokenAuthenticator
+from shared.auth.keys import KeySet
+from shared.auth.revocations import KvRevocations
+from shared.auth.tokens import TokenVerifier
+from shared.bus import Bus
+from shared.bus.blobs import Blobs
+from shared.catalog import CatalogWatch
+from shared.clock import Clock
+from shared.http.health import Check
+from shared.readmodel import JobReadModel
+
+
+class Desk:
+    """Everything that has to do with users; the rest of the watchdog works without it."""
+
+    def __init__(
+        self,
+        settings: WatchdogSettings,
+        keys: KeySet,
+        bus: Bus,
+        jobs: JobReadModel,
+        agents: Agents,
+        blobs: Blobs,
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._catalog = CatalogWatch(bus)
+        self._revocations = KvRevocations(bus.js, clock)
+        self._log = IncidentLog(settings.incidents_file)
+        self._recording = Recording(bus, self._log, agents, clock, registry)
+        self._reading = ReadHandlers(bus, jobs, self._catalog, self._log, blobs)
+        self.auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
+
+    def routers(self) -> list[APIRouter]:
+        """The routes."""
+        return [incidents_router(self._reading)]
+
+    def checks(self) -> dict[str, Check]:
+        """What must be in order for the routes to answer."""
+        return {"catalog": self._catalog.check, "revocations": self._revocations.check}
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """What goes on in the background."""
+        return [self._catalog.run(), self._revocations.run(), self._recording.run()]
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close()

@@ -1,0 +1,114 @@
+"""Keeping the incident log, and noticing in it what jobs have in common.
+
+Follows the record from where the log is. An outage is put on record before the incident that completes it is kept, so a
+watchdog that dies in between comes to the same outage again, with the same id. Old incidents, as they are read while a
+log is built anew, make no outages: those that they made are on record.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from services.watchdog.adapters.agents import LEAF_LABEL, Agents
+from services.watchdog.adapters.incident_log import IncidentLog
+from services.watchdog.domain import outages
+from services.watchdog.domain.outages import WINDOW_S, Place, Sighting
+from shared import events as ev
+from shared.bus import Bus, BusUnavailableError, CaughtUp
+from shared.clock import Clock
+from shared.events import Event, IncidentRaised, OutageSuspected
+from shared.jobs import Attempt, Job, Recorded
+
+PLATFORM: Final = "platform"
+SUBJECT: Final = f"tm.platform.{OutageSuspected.SUFFIX}"
+SUBJECTS: Final = (f"tm.job.*.obs.{IncidentRaised.SUFFIX}", f"tm.job.*.state.{ev.Deleted.SUFFIX}", SUBJECT)
+_TROUBLE_PAUSE_S: Final = 1.0
+
+
+class Recording:
+    """Follows the stream into the log."""
+
+    def __init__(self, bus: Bus, log: IncidentLog, agents: Agents, clock: Clock, registry: CollectorRegistry) -> None:
+        self._bus = bus
+        self._kept = log
+        self._agents = agents
+        self._clock = clock
+        self._log = structlog.get_logger(service="watchdog")
+        self._suspected = Counter(
+            "trainmaster_watchdog_outages", "Platform incidents, by what the jobs share.", ("place",), registry=registry
+        )
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        self._kept.open(*await self._bus.stream_identity())
+        async for item in self._bus.follow(after=self._kept.sequence, subjects=SUBJECTS):
+            if not isinstance(item, CaughtUp):
+                await self._take_patiently(item)
+
+    async def _take_patiently(self, recorded: Recorded) -> None:
+        while True:
+            try:
+                return await self._take(recorded)
+            except (BusUnavailableError, sqlite3.OperationalError) as error:
+                self._log.warning("incident_not_kept_yet", sequence=recorded.sequence, reason=str(error))
+            await self._clock.sleep(_TROUBLE_PAUSE_S)
+
+    async def _take(self, recorded: Recorded) -> None:
+        match recorded.event.data:
+            case IncidentRaised() as incident:
+                await self._take_incident(recorded, incident)
+            case OutageSuspected() as outage:
+                self._kept.put_outage(recorded, outage)
+            case ev.Deleted():
+                self._kept.forget(recorded)
+
+    async def _take_incident(self, recorded: Recorded, incident: IncidentRaised) -> None:
+        places: tuple[Place, ...] = ()
+        if outages.counts(incident) and self._is_fresh(recorded.event, incident):
+            places = await self._places(recorded.event, incident)
+            for outage, first in self._outages(recorded, incident, places):
+                await self._tell(outage, first)
+        self._kept.put(recorded, incident, places)
+
+    def _is_fresh(self, event: Event, incident: IncidentRaised) -> bool:
+        return self._clock.now() - (incident.at or event.time) <= timedelta(seconds=WINDOW_S)
+
+    async def _places(self, event: Event, incident: IncidentRaised) -> tuple[Place, ...]:
+        job = await self._bus.load_job(event.subject)
+        attempt = next((each for each in job.attempts if each.number == event.attempt), None) if job else None
+        if job is None or attempt is None:
+            return ()
+        return outages.places_of(job, attempt, incident, await self._leaves(job, attempt))
+
+    async def _leaves(self, job: Job, attempt: Attempt) -> dict[str, str]:
+        cluster = attempt.placement.cluster if attempt.placement else job.submitted.resolved.cluster
+        nodes = {replica.node for replica in attempt.replicas.values() if replica.node}
+        labels = {node: await self._agents.labels_of(cluster, node) for node in nodes}
+        return {node: found[LEAF_LABEL] for node, found in labels.items() if LEAF_LABEL in found}
+
+    def _outages(
+        self, recorded: Recorded, incident: IncidentRaised, places: tuple[Place, ...]
+    ) -> Iterator[tuple[OutageSuspected, int]]:
+        now = incident.at or recorded.event.time
+        here = Sighting(recorded.sequence, recorded.event.subject, now)
+        for place in places:
+            if not self._kept.has_open_outage(incident.rule, place, now):
+                earlier = self._kept.sightings(incident.rule, place, now - timedelta(seconds=WINDOW_S))
+                outage = outages.suspect(incident.rule, place, (*earlier, here), incident.line, now)
+                if outage is not None:
+                    yield outage
+
+    async def _tell(self, outage: OutageSuspected, first: int) -> None:
+        part = f"{outage.rule}/{outage.place_kind}/{outage.place}/{first}"
+        event = Event.of(outage, job=PLATFORM, attempt=0, time=outage.at, owner="", project="", part=part)
+        await self._bus.observe(event, subject=SUBJECT)
+        self._suspected.labels(outage.place_kind).inc()
+        self._log.warning(
+            "outage_suspected", rule=outage.rule, place=outage.place, kind=outage.place_kind, jobs=len(outage.jobs)
+        )
