@@ -133,6 +133,10 @@ class Client(RecordCalls):
         """One document, as the API has it."""
         return self._transport.document("GET", _path(kind_of_argument(kind), name))
 
+    def read(self, path: str, params: Params | None = None) -> Document:
+        """Whatever the API has at a path, for what has no method of its own."""
+        return self._transport.document("GET", path, params=params or {})
+
     def page(
         self, kind: str, filters: Params | None = None, *, limit: int | None = None, cursor: str | None = None
     ) -> Page:

@@ -49,6 +49,8 @@ KINDS: Final = (
     Kind("Group", "groups", "/v1/auth/groups"),
     Kind("Node", "nodes", "/v1/nodes", read_only=True),
     Kind("QueueEntry", "queue", "/v1/queue", read_only=True),
+    Kind("Incident", "incidents", "/v1/incidents", read_only=True),
+    Kind("PlatformIncident", "platform-incidents", "/v1/incidents/platform", read_only=True),
 )
 APPLICABLE: Final = tuple(kind for kind in KINDS if not kind.read_only)
 

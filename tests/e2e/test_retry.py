@@ -157,6 +157,11 @@ def test_a_hang_is_stopped_and_retried(platform: Platform) -> None:
     assert attempts[0]["decision"]["rule"] == "on-hang"
     assert [(each["rule"], each["action"]) for each in attempts[0]["incidents"]][-1] == ("hang", "stop")
     assert "no replica has written anything for 2s" in platform.cli("describe", "hangs").stdout
+    evidence = attempts[0]["evidence"][-1]
+    assert (evidence["rule"], evidence["problems"]) == ("hang", [])
+    assert "worker-0 is sleeping" in evidence["summary"]
+    assert "begins" in platform.cli("evidence", "hangs").stdout
+    assert "hang" in platform.cli("get", "incidents", "--job", "hangs").stdout
 
 
 def test_a_hang_that_is_not_to_be_retried_is_told_and_stops_nothing(platform: Platform) -> None:

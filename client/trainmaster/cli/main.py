@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "logs": Entry(_JOBS, "Print or follow what the replicas of a job write."),
     "events": Entry(_JOBS, "Show the history of a job, or follow it."),
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
+    "evidence": Entry(_JOBS, "Show what every rank of a silent job was doing: stacks, states, last lines."),
     "metrics": Entry(_JOBS, "Draw the curves that a job wrote for TensorBoard, several attempts over each other."),
     "tensorboard": Entry(_JOBS, "Start TensorBoard on what jobs wrote, and print its address."),
     "top": Entry(_JOBS, "Show what each replica of a job uses: CPU, memory, GPUs."),

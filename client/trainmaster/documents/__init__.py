@@ -8,7 +8,17 @@ from __future__ import annotations
 from trainmaster.documents.answers import Applied, Page, Upload
 from trainmaster.documents.events import JobEvent
 from trainmaster.documents.explanations import Blocker, Explanation
-from trainmaster.documents.jobs import ENDED_STATES, Attempt, Decision, Diagnosis, Incident, Job, Replica, ReplicaExit
+from trainmaster.documents.jobs import (
+    ENDED_STATES,
+    Attempt,
+    Decision,
+    Diagnosis,
+    Evidence,
+    Incident,
+    Job,
+    Replica,
+    ReplicaExit,
+)
 from trainmaster.documents.logs import LogChunk, LogPage, LogSource
 from trainmaster.documents.progress import Progress
 from trainmaster.documents.scalars import Curve, ScalarPoint
@@ -21,6 +31,7 @@ __all__ = [
     "Curve",
     "Decision",
     "Diagnosis",
+    "Evidence",
     "Explanation",
     "Incident",
     "Job",

@@ -69,6 +69,18 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen of a silent attempt, in a sentence; `digest` names the whole of it."""
+
+    rule: str
+    summary: str
+    digest: str
+    problems: tuple[str, ...]
+    noticed_at: datetime | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided after an attempt: the rule that holds, the replica and line it saw, what the others said."""
 
@@ -110,6 +122,7 @@ class Attempt:
     diagnosis: Diagnosis | None
     replicas: tuple[Replica, ...]
     incidents: tuple[Incident, ...]
+    evidence: tuple[Evidence, ...]
     decision: Decision | None
     progress: Progress | None = None
 
@@ -195,6 +208,7 @@ def _attempt(fields: Fields) -> Attempt:
         diagnosis=_diagnosis(diagnosis) if diagnosis.document else None,
         replicas=tuple(_replica(replica, places) for replica in fields.each("replicas")),
         incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
+        evidence=tuple(_evidence(evidence) for evidence in fields.each("evidence")),
         decision=_decision(decision) if decision.document else None,
         progress=Progress.of(progress) if (progress := fields.fields("progress")).document else None,
     )
@@ -250,6 +264,17 @@ def _incident(fields: Fields) -> Incident:
         before=fields.texts("before"),
         replica=_replica_name(fields.fields("replica")),
         action=fields.text("action"),
+        at=fields.time("at"),
+    )
+
+
+def _evidence(fields: Fields) -> Evidence:
+    return Evidence(
+        rule=fields.text("rule"),
+        summary=fields.text("summary"),
+        digest=fields.text("digest"),
+        problems=fields.texts("problems"),
+        noticed_at=fields.time("noticedAt"),
         at=fields.time("at"),
     )
 

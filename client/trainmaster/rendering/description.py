@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import Attempt, Decision, Diagnosis, Incident, Job
+from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
@@ -131,6 +131,7 @@ def _attempt(attempt: Attempt) -> Group:
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
     parts += [text(line) for line in _incidents(attempt.incidents)]
+    parts += [text(line) for line in _evidence(attempt.evidence)]
     if attempt.decision:
         parts += [text(line) for line in _decision(attempt.decision)]
     return Group(*parts)
@@ -158,6 +159,12 @@ def _incidents(incidents: tuple[Incident, ...]) -> Iterator[str]:
         yield f"noticed at {date_time(incident.at)}{where}, {incident.rule}{stops}: {incident.line}"
     if len(incidents) > MOST_INCIDENTS:
         yield f"and {len(incidents) - MOST_INCIDENTS} more incidents"
+
+
+def _evidence(evidence: tuple[Evidence, ...]) -> Iterator[str]:
+    for each in evidence:
+        yield f"evidence of {each.rule}, taken at {date_time(each.at)}: {each.summary}"
+        yield from (f"  not seen: {problem}" for problem in each.problems)
 
 
 def _decision(decision: Decision) -> Iterator[str]:

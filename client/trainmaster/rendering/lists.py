@@ -62,6 +62,11 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def _moment(name: str) -> Callable[[Fields], object]:
+    """A reader of a time."""
+    return lambda fields: date_time(fields.time(name))
+
+
 def _used(resource: str) -> Callable[[Fields], object]:
     """A reader of what a project uses of a quota: `3 of 8`, or `3` where there is no limit."""
 
@@ -139,6 +144,24 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
         "JOB": _at("job"),
         "STATE": lambda fields: state(fields.text("state")),
         "WAITS FOR": _at("summary"),
+    },
+    "Incident": {
+        "AT": _moment("at"),
+        "JOB": _at("jobName"),
+        "ATTEMPT": _at("attempt"),
+        "RULE": _at("rule"),
+        "CLASS": _at("class"),
+        "REPLICA": _at("replica"),
+        "LINE": _at("line"),
+    },
+    "PlatformIncident": {
+        "SINCE": _moment("since"),
+        "RULE": _at("rule"),
+        "SHARED": _at("placeKind"),
+        "WHAT": _at("place"),
+        "JOBS": lambda fields: len(fields.texts("jobs")),
+        "LAST": _moment("lastAt"),
+        "LINE": _at("line"),
     },
     "Group": {**_NAME, "MEMBERS": _at("spec", "members")},
 }

@@ -123,6 +123,11 @@ def _incident(data: Fields) -> str:
     return f"rule {data.text('rule')} matched{where}: {data.text('line')}{stops}"
 
 
+def _evidence(data: Fields) -> str:
+    problems = f" (not seen: {_listed(data.texts('problems'))})" if data.texts("problems") else ""
+    return f"of {data.text('rule')}: {data.text('summary')}{problems}"
+
+
 def _failed(data: Fields) -> str:
     return data.text("message") or data.text("reason")
 
@@ -158,4 +163,5 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "code.resolved": lambda data: f"commit {data.text('revision')[:12]} of {data.text('uri')}",
     "incident.raised": _incident,
     "progress.reported": lambda data: told(Progress.of(data)),
+    "evidence.collected": _evidence,
 }

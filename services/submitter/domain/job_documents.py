@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from shared.events import (
     DiagnosisFinished,
+    EvidenceCollected,
     IncidentRaised,
     ProgressReported,
     ReplicaExit,
@@ -243,6 +244,24 @@ class Progress(Answer):
         return cls.model_validate(progress.model_dump()) if progress is not None else None
 
 
+class Evidence(Answer):
+    """What was taken of a silent attempt, in a sentence; `GET /v1/incidents/evidence/{job}/{digest}` has all of it."""
+
+    rule: str
+    noticed_at: Time
+    at: Time
+    summary: str
+    digest: str | None
+    size_bytes: int
+    outliers: list[str]
+    problems: list[str]
+
+    @classmethod
+    def of(cls, evidence: EvidenceCollected) -> Self:
+        """The evidence as the API tells it."""
+        return cls.model_validate(evidence.model_dump())
+
+
 class Decision(Answer):
     """What was decided after an attempt: the rule that holds, the replica and line it saw, what the others said."""
 
@@ -288,6 +307,7 @@ class AttemptStatus(Answer):
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
     progress: Progress | None
+    evidence: list[Evidence]
     decision: Decision | None
 
     @classmethod
@@ -316,6 +336,7 @@ class AttemptStatus(Answer):
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
             progress=Progress.of(attempt.progress),
+            evidence=[Evidence.of(each) for each in attempt.evidence] if detailed else [],
             decision=Decision.of(attempt.decision) if attempt.decision else None,
         )
 

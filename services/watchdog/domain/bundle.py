@@ -122,7 +122,7 @@ def _replica(replica: Replica, looked: Looked) -> ReplicaEvidence:
     return ReplicaEvidence(
         role=replica.role,
         index=replica.index,
-        node=replica.node,
+        node=replica.where,
         machine=machine,
         state=describe(replica.exit) if replica.exit else replica.state.lower(),
         processes=seen.processes if seen else (),

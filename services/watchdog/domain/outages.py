@@ -52,8 +52,8 @@ def places_of(job: Job, attempt: Attempt, incident: IncidentRaised, leaf_of: Map
     """What the job shares with others: of its nodes those of the replica that the incident names, or all of them."""
     replica = attempt.replica(incident.replica.role, incident.replica.index) if incident.replica else None
     replicas = [replica] if replica else list(attempt.replicas.values())
-    nodes = dict.fromkeys(each.node for each in replicas if each.node)
-    leaves = dict.fromkeys(leaf_of[node] for node in nodes if node in leaf_of)
+    nodes = dict.fromkeys(each.where for each in replicas if each.node)
+    leaves = dict.fromkeys(leaf_of[each.node] for each in replicas if each.node in leaf_of)
     resolved = job.submitted.resolved
     storages = dict.fromkeys(mount.source for mount in resolved.mounts if mount.type == "storage")
     images = [resolved.image.address] if resolved.image else []
