@@ -171,10 +171,14 @@ class _Platform:
         keeping = read_settings(KeepingSettings, os.environ).model_dump()
         boards = read_settings(TensorBoardSettings, os.environ).model_dump()
         logs = LogsSettings.model_validate(self._common("logs") | sources | keeping | boards | {"home": root})
+        networks = os.environ.get(variable("webhook_networks"), "")
+        watchdog = WatchdogSettings.model_validate(
+            self._common("watchdog") | assets | {"home": root, "webhook_networks": networks}
+        )
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
-            bootstrap_watchdog(WatchdogSettings.model_validate(self._common("watchdog") | {"home": root})),
+            bootstrap_watchdog(watchdog),
             bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
             bootstrap_logs(logs),
         )

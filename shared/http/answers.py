@@ -10,7 +10,7 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from shared.catalog import CatalogDocument, Entry
+from shared.catalog import Entry
 from shared.http.etag import etag
 from shared.http.paging import DEFAULT_LIMIT, MAX_LIMIT, decode_cursor, page_of
 
@@ -38,7 +38,7 @@ def entry_answer(entry: Entry[Any], *, status: int = 200) -> Response:
     return Response(body, status, {"ETag": etag(entry.revision)}, "application/json")
 
 
-def entries_answer(entries: Sequence[Entry[CatalogDocument]], query: CatalogPageQuery) -> Response:
+def entries_answer(entries: Sequence[Entry[Any]], query: CatalogPageQuery) -> Response:
     """A page of catalog documents, which are ordered by name."""
     after = decode_cursor(query.cursor, str)
     behind = [entry for entry in entries if after is None or entry.document.name > str(after[0])]

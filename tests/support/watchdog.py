@@ -46,8 +46,9 @@ class TestJob:
 
     __test__ = False
 
-    def __init__(self, bus: Bus, replicas: int = 1) -> None:
+    def __init__(self, bus: Bus, replicas: int = 1, owner: str = "u-ada") -> None:
         self._bus = bus
+        self._owner = owner
         self._replicas = replicas
         self._sequence = 0
         self._told = 0
@@ -58,6 +59,7 @@ class TestJob:
         """Put an event on record."""
         self._told += 1
         event = jobs.event(payload, self.id, attempt, at_s=at_s, part=str(self._told) if payload.KIND == "obs" else "")
+        event = event.model_copy(update={"owner": self._owner})
         if payload.KIND == "obs":
             await self._bus.observe(event)
         else:

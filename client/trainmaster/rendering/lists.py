@@ -145,6 +145,17 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
         "STATE": lambda fields: state(fields.text("state")),
         "WAITS FOR": _at("summary"),
     },
+    "Notification": {
+        **_NAME,
+        "OWNER": _at("metadata", "owner"),
+        "PROJECT": _at("spec", "project"),
+        "EVENTS": _at("spec", "events"),
+        "FORMAT": _at("spec", "webhook", "format"),
+        "WAITING": _at("status", "waiting"),
+        "DELIVERED": _at("status", "delivered"),
+        "GIVEN UP": _at("status", "givenUp"),
+        "LAST ERROR": _at("status", "lastError"),
+    },
     "Incident": {
         "AT": _moment("at"),
         "JOB": _at("jobName"),

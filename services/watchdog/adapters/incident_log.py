@@ -97,6 +97,7 @@ class IncidentLog:
 
     def open(self, stream: str, last: int) -> None:
         """Open the file, or begin it anew where it is damaged or of another stream than this."""
+        was_there = self._path.exists()
         try:
             self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             meta = dict(self._db.execute("SELECT key, value FROM meta"))
@@ -104,7 +105,7 @@ class IncidentLog:
             if meta["stream"] == stream and self.sequence <= last:
                 return
         except (sqlite3.Error, KeyError, ValueError) as error:
-            if self._path.exists() and self._path.stat().st_size:
+            if was_there:
                 self._log.warning("incident_log_begun_anew", reason=str(error))
         self._begin(stream)
 
