@@ -15,7 +15,7 @@ def test_every_kind_is_found_by_all_of_its_names() -> None:
 def test_the_kinds_that_can_be_applied_are_those_of_the_issue() -> None:
     assert {kind.name for kind in APPLICABLE} == {
         "TrainingJob", "Pool", "InstanceType", "Storage", "Dataset", "Model", "Image", "CodeSet", "Secret",
-        "Project", "User", "Group",
+        "Project", "User", "Group", "Notification",
     }  # fmt: skip
 
 
