@@ -1,4 +1,4 @@
-"""The bucket of sealed values, by id of the secret: the submitter writes it, the scheduler reads it, nobody else may.
+"""The bucket of sealed values, by id of the secret: the submitter writes it, scheduler and watchdog read it, no other.
 
 A value is plain only inside of these two methods and of whoever calls them: it is not logged, and errors do not hold
 it. A service that was given no keys can do neither.

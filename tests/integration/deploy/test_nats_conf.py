@@ -191,13 +191,14 @@ async def test_the_watchdogs_reaction_is_bound_to_its_consumer(buses: dict[str, 
     assert info.config.filter_subject == WATCHDOG_ATTEMPTS.subject
 
 
-async def test_values_of_secrets_are_written_by_the_submitter_and_read_by_the_scheduler_alone(
+async def test_values_of_secrets_are_written_by_the_submitter_and_read_by_scheduler_and_watchdog_alone(
     buses: dict[str, Bus],
 ) -> None:
     keys = Keyring.generate()
     await Vault(buses["submitter"], keys).keep("sec-a", "value")
-    assert await Vault(buses["scheduler"], keys).reveal("sec-a") == "value"
-    for user in ("submitter", "watchdog", "diagnoser", "logs", "agent"):
+    for user in ("scheduler", "watchdog"):
+        assert await Vault(buses[user], keys).reveal("sec-a") == "value"
+    for user in ("submitter", "diagnoser", "logs", "agent"):
         subject = f"$JS.API.DIRECT.GET.KV_{SECRETS_BUCKET}.$KV.{SECRETS_BUCKET}.sec-a"
         with pytest.raises(TimeoutError):
             await buses[user].client.request(subject, b"", timeout=0.2)
