@@ -47,6 +47,7 @@ KINDS: Final = (
     Kind("Project", "projects", "/v1/assets/projects"),
     Kind("User", "users", "/v1/auth/users"),
     Kind("Group", "groups", "/v1/auth/groups"),
+    Kind("Rule", "rules", "/v1/rules"),
     Kind("Notification", "notifications", "/v1/notifications"),
     Kind("Node", "nodes", "/v1/nodes", read_only=True),
     Kind("QueueEntry", "queue", "/v1/queue", read_only=True),

@@ -156,7 +156,7 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             "tm.dlq.watchdog.>",
             STACKS_SUBJECTS,
             *_reads(NODES),
-            *_catalog("notification"),
+            *_catalog("rule", "notification"),
             *_reads(f"KV_{SECRETS_BUCKET}"),
             "tm.platform.>",
             "$JS.API.STREAM.NAMES",  # the client looks an object's stream up by its subject

@@ -72,7 +72,7 @@ class WatchdogService:
         evidence = Evidence(self._path, self._scanners, self._memory, clock)
         self._decisions = RetryDecisions(bus, clock, registry, evidence, rulebooks)
         self._broker = _attempts_broker(bus, self._decisions)
-        self._desk = Desk(settings, keys, bus, self._jobs, agents, blobs, clock, registry)
+        self._desk = Desk(settings, keys, bus, self._jobs, agents, blobs, rulebooks, clock, registry)
         self.reacts = asyncio.Event()
         self.app: FastAPI = create_app(
             service=self.name,

@@ -1,4 +1,4 @@
-"""What the watchdog keeps for people to read and sends to them: wires incident log, notifications and routes."""
+"""What the watchdog keeps for people to read and sends to them: wires incident log, rules, notifications and routes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from services.watchdog.adapters.outbox import Outbox
 from services.watchdog.adapters.webhook import Destinations, Webhooks
 from services.watchdog.api.incidents import incidents_router
 from services.watchdog.api.notifications import notifications_router
+from services.watchdog.api.rules import rules_router
+from services.watchdog.catalogue import built_in_rules, preset_rows
+from services.watchdog.domain.admin_rules import AdminRule
 from services.watchdog.domain.notifications import Notification
 from services.watchdog.notifying import Notifier
 from services.watchdog.reading import ReadHandlers
 from services.watchdog.recording import Recording
+from services.watchdog.rulebooks import Rulebooks
+from services.watchdog.ruling import RuleFeed, RuleHandlers
 from services.watchdog.settings import WatchdogSettings
 from services.watchdog.subscribing import NotificationHandlers
 from shared.auth.authenticator import TokenAuthenticator
@@ -44,10 +49,11 @@ class Desk:
         jobs: JobReadModel,
         agents: Agents,
         blobs: Blobs,
+        rulebooks: Rulebooks,
         clock: Clock,
         registry: CollectorRegistry,
     ) -> None:
-        self._catalog = CatalogWatch(bus, (Notification,))
+        self._catalog = CatalogWatch(bus, (Notification, AdminRule))
         self._revocations = KvRevocations(bus.js, clock)
         self._log = IncidentLog(settings.incidents_file)
         self._recording = Recording(bus, self._log, agents, clock, registry)
@@ -57,12 +63,19 @@ class Desk:
         self._notifier = Notifier(bus, self._catalog, self._outbox, webhooks, vault, clock, registry)
         writer = CatalogWriter(CatalogStore(bus), self._catalog)
         self._subscribing = NotificationHandlers(self._catalog, writer, self._outbox, clock)
+        self._feed = RuleFeed(self._catalog, rulebooks)
+        built_in, presets = built_in_rules(), preset_rows()
+        self._ruling = RuleHandlers(self._catalog, writer, built_in, presets, self._log, clock)
         self._reading = ReadHandlers(bus, jobs, self._catalog, self._log, blobs)
         self.auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
 
     def routers(self) -> list[APIRouter]:
         """The routes."""
-        return [incidents_router(self._reading), notifications_router(self._subscribing)]
+        return [
+            incidents_router(self._reading),
+            notifications_router(self._subscribing),
+            rules_router(self._ruling),
+        ]
 
     def checks(self) -> dict[str, Check]:
         """What must be in order for the routes to answer."""

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from services.watchdog.domain.rules import FailureClass
 from services.watchdog.domain.silence import SILENCE_RULES
 from services.watchdog.rulebooks import Rulebooks
 from shared.bus import Bus, BusUnavailableError
@@ -15,6 +16,7 @@ from shared.events import Event, IncidentRaised
 from shared.jobs import Job
 from shared.telemetry import bounded
 
+_CLASSES: Final = ("", *FailureClass)
 _OTHERS: Final = (*SILENCE_RULES, "message", "given-up")
 
 
@@ -27,7 +29,10 @@ class Incidents:
         self._rulebooks = rulebooks
         self._log = structlog.get_logger(service="watchdog")
         self._raised = Counter(
-            "trainmaster_watchdog_incidents", "Incidents raised, by rule.", ("rule",), registry=registry
+            "trainmaster_watchdog_incidents",
+            "Incidents raised, by rule, class of failure, and whether the rule is only being tried.",
+            ("rule", "class", "mode"),
+            registry=registry,
         )
 
     async def put(self, job: Job, attempt: int, incident: IncidentRaised, part: str) -> None:
@@ -49,10 +54,12 @@ class Incidents:
                 self._log.warning("incident_waits", job=job.id, reason=error.message)
                 continue
             break
-        self._raised.labels(self._label(incident.rule)).inc()
+        failure_class = bounded(incident.failure_class or "", _CLASSES)
+        self._raised.labels(self._label(incident.rule), failure_class, incident.mode).inc()
         self._log.info("incident_raised", job=job.id, attempt=attempt, rule=incident.rule, action=incident.action)
 
     def _label(self, rule: str) -> str:
         """Rules of the catalogue by their ids, users' messages as one."""
         kind = rule.split("/", maxsplit=1)[0] if rule.startswith(("message/", "given-up/")) else rule
-        return kind if kind in self._rulebooks.catalogue.rules else bounded(kind, _OTHERS)
+        is_known = kind in self._rulebooks.catalogue.rules or kind in self._rulebooks.shadow
+        return kind if is_known else bounded(kind, _OTHERS)

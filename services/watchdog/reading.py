@@ -46,6 +46,7 @@ class ReadHandlers:
         if not principal.admin:
             projects = projects_of(asker_of(principal, view), view)
             query = replace(query, visible_to=principal.user_id, visible_projects=projects)
+        query = replace(query, with_shadow=principal.admin)
         if filters.job is not None:
             query = replace(query, job=(await self.find(principal, filters.job)).id)
         if filters.owner is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from services.watchdog.domain import torchrun
@@ -24,18 +24,23 @@ _Key = tuple[tuple[LineRule, ...], bool]
 
 
 class Rulebooks:
-    """Rulebooks by what a job asks for; `added` are rules of admins, which win over the built-in ones."""
+    """Rulebooks by what a job asks for; `added` are rules of admins, which win over the built-in ones.
+
+    Rules that are only tried (`shadow`) are searched for and are no part of the catalogue, so they decide nothing.
+    """
 
     def __init__(self, built_in: Sequence[Rule], presets: Sequence[Rule]) -> None:
         self._built_in = tuple(built_in)
         self._presets = tuple(presets)
         self._added: tuple[Rule, ...] = ()
+        self.shadow: Mapping[str, Rule] = {}
         self._books: OrderedDict[_Key, Rulebook] = OrderedDict()
         self.catalogue = Catalogue.of(self._built_in, self._presets)
 
-    def replace_added(self, rules: Sequence[Rule]) -> None:
-        """These are the admins' rules from now on."""
+    def replace_added(self, rules: Sequence[Rule], shadow: Sequence[Rule] = ()) -> None:
+        """These are the admins' rules from now on, and those that are tried."""
         self._added = tuple(rules)
+        self.shadow = {rule.id: rule for rule in shadow}
         self._books.clear()
         self.catalogue = Catalogue.of((*self._added, *self._built_in), self._presets)
 
@@ -43,9 +48,12 @@ class Rulebooks:
         """The rulebook for a job with these terms."""
         key = (terms.messages, terms.uses_presets)
         book = self._books.get(key)
-        if book is None:
-            book = await asyncio.to_thread(Rulebook, self._rules(key))
-            self._books[key] = book
+        while book is None:
+            rules = self._rules(key)
+            made = await asyncio.to_thread(Rulebook, rules)
+            # The rules may have changed while it was made.
+            book = made if rules == self._rules(key) else None
+        self._books[key] = book
         self._books.move_to_end(key)
         while len(self._books) > KEPT:
             self._books.popitem(last=False)
@@ -55,4 +63,4 @@ class Rulebooks:
         """The user's own messages first: of rules that hold on one line the first is told."""
         messages, uses_presets = key
         catalogue = (*(self._presets if uses_presets else ()), *self._added, *self._built_in)
-        return (*messages, *(rule.line_rule for rule in catalogue), torchrun.HEADER)
+        return (*messages, *(rule.line_rule for rule in (*catalogue, *self.shadow.values())), torchrun.HEADER)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +28,7 @@ from services.watchdog.adapters.memory import AttemptKey, Changes, Memory, Notic
 from services.watchdog.domain.clocks import Clocks
 from services.watchdog.domain.found import Sighting
 from services.watchdog.domain.matching import Hit, Scan, take
-from services.watchdog.domain.telling import are_told, incident_of, part_of
+from services.watchdog.domain.telling import TOLD_OF_RULE, are_told, incident_of, part_of
 from services.watchdog.incidents import Incidents
 from services.watchdog.rulebooks import Rulebooks
 from services.watchdog.watched import Watched, WatchedJobs
@@ -41,6 +42,7 @@ from shared.logs_wire import Chunk, MalformedChunkError, ReplicaRef, decode_chun
 
 GAP_TRIES: Final = 25
 NEARLY_FULL: Final = 0.95
+_TRIED_MAX: Final = 10_000
 _GAP_PAUSE_S: Final = 0.5
 _TROUBLE_PAUSE_S: Final = 1.0
 _LOOK_S: Final = 0.25
@@ -88,6 +90,7 @@ class PartitionScanner:
         self._memory = reading.memory
         self._incidents = reading.incidents
         self._clocks = reading.clocks
+        self._tried = _Tried()
         self._clock = clock
         self._log = structlog.get_logger(service="watchdog", consumer=reaction.durable)
         self._waiting: list[asyncio.Future[None]] = []
@@ -229,7 +232,9 @@ class PartitionScanner:
     ) -> None:
         key, ref = (replica.job, replica.attempt), EventReplica(role=replica.role, index=replica.index)
         earlier = (*self._memory.rules_found(*key), *batch.rules_found(key))
-        known = self._rulebooks.catalogue.rules
+        known, tried = self._rulebooks.catalogue.rules, self._rulebooks.shadow
+        await self._note_tried(watched, replica, [hit for hit in hits if hit.rule in tried], at)
+        hits = [hit for hit in hits if hit.rule not in tried]
         for hit in are_told(hits, earlier, known):
             incident = incident_of(hit, ref, at, known.get(hit.rule))
             await self._incidents.put(watched.job, replica.attempt, incident, part_of(hit, ref))
@@ -237,3 +242,29 @@ class PartitionScanner:
         for hit in hits:
             at_ms = arrived_ms if hit.at_ms is None else hit.at_ms
             batch.found.append((key, Noticed(hit.rule, ref, Sighting(hit.line, at_ms, hit.offset))))
+
+    async def _note_tried(self, watched: Watched, replica: ReplicaRef, hits: Sequence[Hit], at: datetime) -> None:
+        """Put down what rules in shadow mode have found, of a few replicas each."""
+        ref = EventReplica(role=replica.role, index=replica.index)
+        for hit in hits:
+            rule = self._rulebooks.shadow.get(hit.rule)
+            if rule is not None and not hit.again and self._tried.is_told(hit.rule, replica):
+                incident = incident_of(hit, ref, at, rule, shadow=True)
+                await self._incidents.put(watched.job, replica.attempt, incident, part_of(hit, ref))
+
+
+class _Tried:
+    """How many finds of each rule in shadow mode were put down of an attempt; the oldest attempts are forgotten."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[tuple[str, str, int], set[tuple[str, int]]] = OrderedDict()
+
+    def is_told(self, rule: str, replica: ReplicaRef) -> bool:
+        """Whether a find in this replica is put down, after those before it."""
+        told = self._told.setdefault((rule, replica.job, replica.attempt), set())
+        self._told.move_to_end((rule, replica.job, replica.attempt))
+        while len(self._told) > _TRIED_MAX:
+            self._told.popitem(last=False)
+        if len(told) < TOLD_OF_RULE:
+            told.add((replica.role, replica.index))
+        return (replica.role, replica.index) in told

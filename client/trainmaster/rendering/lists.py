@@ -145,6 +145,16 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
         "STATE": lambda fields: state(fields.text("state")),
         "WAITS FOR": _at("summary"),
     },
+    "Rule": {
+        **_NAME,
+        "FROM": _at("status", "origin"),
+        "MODE": _at("status", "mode"),
+        "CLASS": _at("spec", "class"),
+        "MEANS": _at("status", "meaning"),
+        "INCIDENTS": _at("status", "incidents"),
+        "JOBS": _at("status", "jobs"),
+        "ADVICE": _at("spec", "advice"),
+    },
     "Notification": {
         **_NAME,
         "OWNER": _at("metadata", "owner"),

@@ -27,8 +27,8 @@ _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE incidents (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, job TEXT NOT NULL, attempt INTEGER NOT NULL,
-    owner TEXT NOT NULL, project TEXT NOT NULL, rule TEXT NOT NULL, class TEXT NOT NULL, at_ms INTEGER NOT NULL,
-    body TEXT NOT NULL
+    owner TEXT NOT NULL, project TEXT NOT NULL, rule TEXT NOT NULL, class TEXT NOT NULL, mode TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,    body TEXT NOT NULL
 );
 CREATE INDEX incidents_of_job ON incidents (job);
 CREATE INDEX incidents_of_owner ON incidents (owner, sequence);
@@ -57,6 +57,7 @@ class IncidentQuery:
     project: str | None = None
     rule: str | None = None
     failure_class: str | None = None
+    with_shadow: bool = False
     since: datetime | None = None
     until: datetime | None = None
     before: int | None = None
@@ -74,6 +75,15 @@ class KeptIncident:
     project: str
     at: datetime
     incident: IncidentRaised
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """How often a rule was found, in how many jobs, and when last."""
+
+    incidents: int
+    jobs: int
+    last_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +133,8 @@ class IncidentLog:
         body = incident.model_dump_json(by_alias=True, exclude_none=True)
         with self._transaction(recorded.sequence) as database:
             kept = database.execute(
-                "INSERT OR IGNORE INTO incidents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, incident.rule, _class_of(incident), at_ms, body),
+                "INSERT OR IGNORE INTO incidents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, incident.rule, _class_of(incident), incident.mode, at_ms, body),
             )
             if kept.rowcount:
                 self._put_places(database, recorded, incident.rule, at_ms, places)
@@ -164,6 +174,14 @@ class IncidentLog:
         statement = f"SELECT {columns} FROM incidents WHERE {where} ORDER BY sequence DESC LIMIT ?"  # noqa: S608  # own text
         with closing(self._database.execute(statement, (*values, query.limit + 1))) as rows:
             return [_kept(*row) for row in rows]
+
+    def counts(self) -> dict[str, RuleCount]:
+        """How often each rule was found, by rule."""
+        query = "SELECT rule, count(*), count(DISTINCT job), max(at_ms) FROM incidents GROUP BY rule"
+        return {
+            rule: RuleCount(incidents, jobs, _time(last_ms))
+            for rule, incidents, jobs, last_ms in self._database.execute(query)
+        }
 
     def outages(self, before: int | None, limit: int) -> list[KeptOutage]:
         """Up to one more than the limit, newest first."""
@@ -253,6 +271,8 @@ def _clauses(query: IncidentQuery) -> Iterator[tuple[str, Sequence[object]]]:
     for column, value in (("rule", query.rule), ("class", query.failure_class)):
         if value is not None:
             yield f"{column} = ?", (value,)
+    if not query.with_shadow:
+        yield "mode = 'active'", ()
     if query.since is not None:
         yield "at_ms >= ?", (_millis(query.since),)
     if query.until is not None:
@@ -264,7 +284,7 @@ def _time_of(event: Event, incident: IncidentRaised) -> datetime:
 
 
 def _class_of(incident: IncidentRaised) -> str:
-    return getattr(incident, "failure_class", None) or ""
+    return incident.failure_class or ""
 
 
 def _millis(at: datetime) -> int:

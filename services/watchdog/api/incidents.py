@@ -51,14 +51,14 @@ class IncidentDocument(_Answer):
             owner=job.submitted.owner_name if job else kept.owner,
             project=kept.project,
             rule=incident.rule,
-            failure_class=getattr(incident, "failure_class", None),
-            severity=getattr(incident, "severity", None),
+            failure_class=incident.failure_class,
+            severity=incident.severity,
             line=incident.line,
             before=list(incident.before),
             replica=f"{replica.role}-{replica.index}" if replica else None,
             action=incident.action,
-            mode=getattr(incident, "mode", "active"),
-            advice=getattr(incident, "advice", ""),
+            mode=incident.mode,
+            advice=incident.advice,
             at=kept.at,
         )
 

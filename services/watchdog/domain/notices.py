@@ -74,7 +74,7 @@ def notice_of(recorded: Recorded, job: Job | None) -> Notice | None:
     match recorded.event.data:
         case OutageSuspected() as outage:
             return _of_outage(recorded, outage)
-        case IncidentRaised() as incident if job is not None and getattr(incident, "mode", "active") == "active":
+        case IncidentRaised() as incident if job is not None and incident.mode == "active":
             return _of_incident(recorded, incident, job)
         case ev.Succeeded() | ev.Failed() | ev.Stopped() as end if job is not None:
             return _of_end(recorded, end, job)
@@ -86,7 +86,7 @@ def _of_incident(recorded: Recorded, incident: IncidentRaised, job: Job) -> Noti
     facts = _facts(recorded, job)
     replica = f"{incident.replica.role}-{incident.replica.index}" if incident.replica else None
     stops = " The attempt is ended." if incident.action == "stop" else ""
-    advice = getattr(incident, "advice", "")
+    advice = incident.advice
     return Notice(
         id=recorded.event.id,
         once=f"{job.id}/{facts.attempt}/{incident.rule}" + _silence(incident),
@@ -97,8 +97,8 @@ def _of_incident(recorded: Recorded, incident: IncidentRaised, job: Job) -> Noti
         job=facts,
         incident=IncidentFacts(
             rule=incident.rule,
-            failure_class=getattr(incident, "failure_class", None),
-            severity=getattr(incident, "severity", None),
+            failure_class=incident.failure_class,
+            severity=incident.severity,
             replica=replica,
             action=incident.action,
             line=incident.line,

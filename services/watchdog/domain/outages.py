@@ -23,7 +23,7 @@ from shared.jobs import Attempt, Job
 JOBS_MIN: Final = 3
 WINDOW_S: Final = 300.0
 MOST_JOBS: Final = 100
-_MESSAGE: Final = "message/"
+_NOT_COMMON: Final = ("message/", "given-up/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Sighting:
 
 def counts(incident: IncidentRaised) -> bool:
     """Whether the incident can be compared between jobs."""
-    return not incident.rule.startswith(_MESSAGE) and incident.rule != HANG_WARNING
+    is_common = not incident.rule.startswith(_NOT_COMMON) and incident.rule != HANG_WARNING
+    return is_common and incident.mode == "active"
 
 
 def places_of(job: Job, attempt: Attempt, incident: IncidentRaised, leaf_of: Mapping[str, str]) -> tuple[Place, ...]:

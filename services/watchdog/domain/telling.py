@@ -37,14 +37,17 @@ def are_told(hits: Iterable[Hit], earlier: Iterable[str], rules: Mapping[str, Ru
         count[hit.rule] += 1
 
 
-def incident_of(hit: Hit, replica: ReplicaRef, at: datetime, rule: Rule | None) -> IncidentRaised:
-    """The incident of a find; `rule` where it is one of the catalogue's."""
+def incident_of(
+    hit: Hit, replica: ReplicaRef, at: datetime, rule: Rule | None, *, shadow: bool = False
+) -> IncidentRaised:
+    """The incident of a find; `rule` where it is one of the catalogue's; `shadow`: it is only being tried."""
     return IncidentRaised(
         rule=hit.rule,
         line=hit.line,
         before=hit.before,
         replica=replica,
         at=at,
+        mode="shadow" if shadow else "active",
         failure_class=rule.failure_class if rule else None,
         severity=rule.severity if rule else None,
         advice=rule.advice if rule else "",

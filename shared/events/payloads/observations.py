@@ -92,7 +92,7 @@ class IncidentRaised(Payload):
     """A rule matched: the line, what stood before it, and what is done about it.
 
     A silence has no replica, and a sentence for its line; `at` is when it was noticed. Rules of the catalogue say how
-    bad it is, what class of failure, and what to do.
+    bad it is, what class of failure, and what to do. A rule in mode `shadow` is being tried: it decides nothing.
     """
 
     TYPE = "trainmaster.incident.raised.v1"
@@ -106,6 +106,7 @@ class IncidentRaised(Payload):
     replica: ReplicaRef | None = None
     action: Literal["none", "stop"] = "none"
     at: Time | None = None
+    mode: Literal["active", "shadow"] = "active"
     failure_class: str | None = Field(None, alias="class")
     severity: str | None = None
     advice: Sentence = ""

@@ -15,7 +15,7 @@ def test_every_kind_is_found_by_all_of_its_names() -> None:
 def test_the_kinds_that_can_be_applied_are_those_of_the_issue() -> None:
     assert {kind.name for kind in APPLICABLE} == {
         "TrainingJob", "Pool", "InstanceType", "Storage", "Dataset", "Model", "Image", "CodeSet", "Secret",
-        "Project", "User", "Group", "Notification",
+        "Project", "User", "Group", "Rule", "Notification",
     }  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def test_a_document_names_its_kind_exactly() -> None:
         kind_of_document("instancetype")
 
 
-@pytest.mark.parametrize("name", ["Rule", "Node", None, 3, ["Pool"], ""])
+@pytest.mark.parametrize("name", ["Incident", "Node", None, 3, ["Pool"], ""])
 def test_what_cannot_be_applied_is_answered_with_what_can(name: object) -> None:
     with pytest.raises(InputError, match="accepted are TrainingJob, Pool"):
         kind_of_document(name)
