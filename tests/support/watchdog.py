@@ -46,9 +46,10 @@ class TestJob:
 
     __test__ = False
 
-    def __init__(self, bus: Bus, replicas: int = 1, owner: str = "u-ada") -> None:
+    def __init__(self, bus: Bus, replicas: int = 1, owner: str = "u-ada", project: str = "default") -> None:
         self._bus = bus
         self._owner = owner
+        self._project = project
         self._replicas = replicas
         self._sequence = 0
         self._told = 0
@@ -59,7 +60,7 @@ class TestJob:
         """Put an event on record."""
         self._told += 1
         event = jobs.event(payload, self.id, attempt, at_s=at_s, part=str(self._told) if payload.KIND == "obs" else "")
-        event = event.model_copy(update={"owner": self._owner})
+        event = event.model_copy(update={"owner": self._owner, "project": self._project})
         if payload.KIND == "obs":
             await self._bus.observe(event)
         else:

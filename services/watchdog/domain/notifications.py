@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from shared.catalog import Asker, Catalog, CatalogDocument, Project, Secret, User, may_change, may_use_secret
-from shared.catalog.access import DEFAULT_PROJECT, asker_named, may_use_project
+from shared.catalog import Asker, Catalog, CatalogDocument, Secret, User, may_change, may_use_secret
+from shared.catalog.access import DEFAULT_PROJECT, asker_named, projects_of
 from shared.documents.fields import Document, Name, Text, refuse, shown
 from shared.errors import Violation
 
@@ -103,11 +103,8 @@ def is_usable(secret: str, owner: Asker, catalog: Catalog) -> bool:
 
 
 def sees_project(project: str, owner: Asker, catalog: Catalog) -> bool:
-    """Whether the owner sees all jobs of the project: nobody does of the default one but admins and its members."""
-    found = catalog.get(Project, project)
-    if found is not None:
-        return may_use_project(found, owner)
-    return project == DEFAULT_PROJECT and owner.admin
+    """Whether the owner sees all jobs of the project; of the one that everybody is in admins alone do."""
+    return owner.admin if project == DEFAULT_PROJECT else project in projects_of(owner, catalog)
 
 
 def is_listed(notification: Notification, asker: Asker) -> bool:

@@ -77,13 +77,13 @@ async def test_incidents_are_listed_newest_first_and_filtered(
 async def test_incidents_are_seen_by_owners_members_of_the_project_and_admins(
     bus: Bus, watchdog: WatchdogService, tmp_path: Path
 ) -> None:
-    job = await incident(bus)
+    job = await incident(bus, job=await TestJob(bus, project="vision").run())
     async with client(watchdog, tmp_path, "root", admin=True) as http:
         assert len(await items(http, 1)) == 1
     async with client(watchdog, tmp_path, "bob") as http:
         assert await items(http, 0) == []
         assert (await http.get("/v1/incidents", params={"job": job.id})).status_code == 404
-        members = {"name": "default"}, {"members": {"users": ["bob"]}}
+        members = {"name": "vision"}, {"members": {"users": ["bob"]}}
         document = {"apiVersion": "trainmaster/v1", "kind": "Project", "metadata": members[0], "spec": members[1]}
         await CatalogStore(bus).put(Project.model_validate(document), expected=0)
         assert [each["job"] for each in await items(http, 1)] == [job.id]
