@@ -54,7 +54,7 @@ class _Run:
 
 def fit(gang: Gang, columns: Columns) -> tuple[Place, ...] | None:
     """A place for the whole gang, roles in the gang's own order, or None; the columns stay as they are."""
-    avoided = columns.layout.rows_named(gang.avoided) if gang.excluded or gang.failed_diagnosis else []
+    avoided = columns.layout.rows_named(gang.avoided)
     counts = [_without(columns.count(role.pool, role.request), avoided) for role in gang.roles]
     if any(count.total < role.replicas for count, role in zip(counts, gang.roles, strict=True)):
         return None

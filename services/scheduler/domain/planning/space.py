@@ -50,7 +50,7 @@ class Space:
 
     def _fit(self, gang: Gang) -> tuple[Place, ...] | None:
         role, *others = gang.roles
-        plain = not others and role.replicas == 1 and not gang.excluded and not gang.failed_diagnosis
+        plain = not others and role.replicas == 1 and not gang.avoided
         if plain and self._singles.knows(role.pool, role.request):
             return fit_one(gang, self.columns, self._singles)
         return fit(gang, self.columns)
