@@ -27,6 +27,7 @@ from trainmaster.documents import (
     Explanation,
     Job,
     JobEvent,
+    LogBegin,
     LogChunk,
     LogPage,
     LogSource,
@@ -40,6 +41,7 @@ from trainmaster.packing import Archive, packed
 from trainmaster.record_calls import Notice, RecordCalls, event_json
 from trainmaster.reruns import rerun_document
 from trainmaster.sandboxes import ExecEnded, ExecOutput, KeptSandbox, exec_pieces
+from trainmaster.stored_logs import StoredLogs
 from trainmaster.transport import Params, Transport, json_object, json_value, quoted
 from trainmaster.usage import Bill, Verification
 
@@ -59,6 +61,7 @@ class Client(RecordCalls):
         self._patience = patience or sse.Patience()
         self._transport = Transport(url, token, timeout_s=timeout_s, pause=self._patience.pause)
         self.nodes = NodeCalls(self._transport)
+        self.stored_logs = StoredLogs(self._transport, self._patience)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -240,25 +243,28 @@ class Client(RecordCalls):
         job: str,
         source: LogSource,
         *,
-        offset: int | None = None,
+        begin: LogBegin | None = None,
         limit: int | None = LOG_PAGE_BYTES,
-        tail: int | None = None,
         raw: bool = False,
     ) -> LogPage:
-        """Some of a replica's log: from a byte offset, or its last `tail` lines; `raw` as the replica wrote it."""
+        """Some of a replica's log from a place on; `raw` as the replica wrote it."""
         path = f"/v1/logs/{quoted(job)}/{source.attempt}/{quoted(source.role)}/{source.index}"
-        params: Params = {"offset": offset, "limit": limit, "tail": tail, "raw": "true" if raw else None}
+        begin = begin or LogBegin()
+        params: Params = {**begin.params, "limit": limit, "raw": "true" if raw else None}
         response = self._transport.request("GET", path, params=params, headers={"Accept": "text/plain"})
-        return _log_page(response.content, response.headers, offset or 0)
+        return _log_page(response.content, response.headers, begin.offset or 0)
 
-    def logs(self, job: str, source: LogSource, *, tail: int | None = None, raw: bool = False) -> Iterator[LogPage]:
-        """A replica's log from its beginning, or its last `tail` lines, up to what it has now."""
-        page = self.log_page(job, source, tail=tail, raw=raw)
+    def logs(
+        self, job: str, source: LogSource, *, begin: LogBegin | None = None, raw: bool = False
+    ) -> Iterator[LogPage]:
+        """A replica's log from its beginning, or another place, up to what it has now."""
+        page = self.log_page(job, source, begin=begin, raw=raw)
         while page.content:
             yield page
             if page.next_offset >= page.size_bytes:
                 return
-            page = self.log_page(job, source, offset=page.next_offset, raw=raw)
+            until = begin.until if begin else None
+            page = self.log_page(job, source, begin=LogBegin(offset=page.next_offset, until=until), raw=raw)
 
     def follow_logs(
         self,

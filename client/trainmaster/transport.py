@@ -134,6 +134,11 @@ class Transport:
         return [FIRST_PAUSE_S * 2**attempt for attempt in range(ATTEMPTS - 1)] + [None]
 
 
+def quoted(name: str) -> str:
+    """The name as one segment of a path; one made of dots alone would be taken for a relative path."""
+    return "%2E" * len(name) if name.strip(".") == "" else quote(name, safe="", errors="surrogateescape")
+
+
 def checked_url(url: str) -> str:
     """The platform's address without a trailing slash; raises InputError where it is none."""
     try:

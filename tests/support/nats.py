@@ -39,6 +39,11 @@ class NatsServer:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
     def write_config(self) -> Path:
         config = self.store / "nats.conf"
         sync = ", sync_interval: always" if self.sync_always else ""

@@ -34,7 +34,8 @@ _HERE: Final = "You and this machine"
 COMMANDS: Final[dict[str, Entry]] = {
     "apply": Entry(_JOBS, "Submit the jobs in a YAML file, and put everything else in it in place."),
     "describe": Entry(_JOBS, "Show one job on a page: state, roles, placement, exits; or a node."),
-    "logs": Entry(_JOBS, "Print or follow what the replicas of a job write."),
+    "logs": Entry(_JOBS, "Print or follow what the replicas of a job write, search in it, or save it."),
+    "search": Entry(_JOBS, "Find lines in the logs of your jobs, newest jobs first."),
     "events": Entry(_JOBS, "Show the history of a job, or follow it."),
     "explain": Entry(_JOBS, "Say what a job waits for, in numbers."),
     "evidence": Entry(_JOBS, "Show what every rank of a silent job was doing: stacks, states, last lines."),

@@ -19,7 +19,7 @@ from trainmaster.documents.jobs import (
     Replica,
     ReplicaExit,
 )
-from trainmaster.documents.logs import LogChunk, LogPage, LogSource
+from trainmaster.documents.logs import LogBegin, LogChunk, LogPage, LogSource
 from trainmaster.documents.progress import Progress
 from trainmaster.documents.scalars import Curve, ScalarPoint
 
@@ -36,6 +36,7 @@ __all__ = [
     "Incident",
     "Job",
     "JobEvent",
+    "LogBegin",
     "LogChunk",
     "LogPage",
     "LogSource",

@@ -36,6 +36,22 @@ class LogSource:
 
 
 @dataclass(frozen=True, slots=True)
+class LogBegin:
+    """Where to begin in a log: one of the first four, else at its beginning; and up to which time to go."""
+
+    offset: int | None = None
+    line: int | None = None
+    since: str | None = None
+    tail: int | None = None
+    until: str | None = None
+
+    @property
+    def params(self) -> dict[str, str | int | None]:
+        """The query that says so."""
+        return {name: getattr(self, name) for name in ("offset", "line", "since", "tail", "until")}
+
+
+@dataclass(frozen=True, slots=True)
 class LogPage:
     """Some bytes of a log, where they begin, and where the next page does."""
 
