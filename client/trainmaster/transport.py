@@ -200,8 +200,3 @@ def _may_pass(error: UnavailableError | httpx.TransportError) -> bool:
 
 def _given(params: Params | None) -> dict[str, str | int | tuple[str, ...]]:
     return {name: value for name, value in (params or {}).items() if value is not None}
-
-
-def quoted(name: str) -> str:
-    """The name as one segment of a path; one made of dots alone would be taken for a relative path."""
-    return "%2E" * len(name) if name.strip(".") == "" else quote(name, safe="", errors="surrogateescape")
