@@ -24,7 +24,7 @@ async def until(kept: KeptLogs, job: str, **query: object) -> list[dict]:
         assert answer.status_code == 200, answer.text
         return answer.json()["replicas"] or None
 
-    return await eventually(look)
+    return await eventually(look, 40)
 
 
 async def test_the_last_sample_the_peaks_and_the_whole_attempt_are_told(kept: KeptLogs):
