@@ -6,11 +6,13 @@ same variables itself.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from shared.admission import Locations
 from shared.settings import ServiceSettings, SettingsError, variable
 from shared.vault.keyring import Keyring
 
@@ -26,7 +28,7 @@ class S3Options:
 
 
 class SourceSettings(BaseModel):
-    """What the platform is told of the sources of code and data: `TRAINMASTER_S3_*` and `TRAINMASTER_GIT_*`."""
+    """What the platform is told of the sources of code and data: `TRAINMASTER_S3_*`, `_GIT_*`, `_FILE_PREFIXES`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,7 +37,17 @@ class SourceSettings(BaseModel):
     s3_key_id: str = Field("", description="access key id; empty: s3:// is refused")
     s3_secret_key_file: Path | None = Field(None, validate_default=True, description="file with the secret access key")
 
+    file_prefixes: str = Field(
+        "",
+        description="absolute paths under which users may give names to directories, separated by colons; "
+        "none: only inside of storages, which admins make anywhere",
+    )
     git_ca_file: Path | None = Field(None, description="certificates of authorities, in place of the machine's")
+
+    def locations(self, home: Path) -> Locations:
+        """The directories that may get names; `home` is the platform's own."""
+        prefixes = tuple(prefix for prefix in self.file_prefixes.split(os.pathsep) if prefix)
+        return Locations(prefixes, str(home.absolute()), has_s3=self.s3() is not None)
 
     @field_validator("s3_secret_key_file")
     @classmethod

@@ -32,12 +32,13 @@ from trainmaster.documents import (
     LogPage,
     LogSource,
     Page,
+    Plan,
     Upload,
 )
 from trainmaster.errors import InputError, InvalidInputError, PackingError, UnexpectedAnswerError
 from trainmaster.kinds import TRAINING_JOB, Kind, kind_of_argument, kind_of_document
 from trainmaster.node_calls import NodeCalls
-from trainmaster.packing import Archive, packed
+from trainmaster.packing import Archive, folder_digest, packed
 from trainmaster.record_calls import Notice, RecordCalls, event_json
 from trainmaster.reruns import rerun_document
 from trainmaster.sandboxes import ExecEnded, ExecOutput, KeptSandbox, exec_pieces
@@ -194,6 +195,11 @@ class Client(RecordCalls):
     def explain(self, job: str) -> Explanation:
         """Why the job is not running, in numbers."""
         return Explanation.of(self._transport.document("GET", f"/v1/queue/{quoted(job)}"))
+
+    def plan(self, document: Mapping[str, Any], *, base: Path = Path()) -> Plan:
+        """What would become of a job; nothing is submitted, and folders of code are not uploaded."""
+        sent = with_uploads(document, lambda folder: folder_digest(base / folder))
+        return Plan.of(self._transport.document("POST", "/v1/plans", json=sent))
 
     def execute(
         self, job: str, command: Sequence[str], *, role: str | None = None, index: int = 0, timeout_s: float = 600.0

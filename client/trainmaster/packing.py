@@ -9,6 +9,7 @@ does: the last matching pattern of the deepest file wins, and what is inside an 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import stat
 import tarfile
@@ -66,6 +67,12 @@ def packed(folder: Path) -> Iterator[Archive]:
         size_bytes = file.tell()
         file.seek(0)
         yield Archive(file, size_bytes, count)
+
+
+def folder_digest(folder: Path) -> str:
+    """The digest that the folder has once it is uploaded; raises PackingError."""
+    with packed(folder) as archive:
+        return f"sha256:{hashlib.file_digest(archive.file, 'sha256').hexdigest()}"  # type: ignore[arg-type]  # it is one
 
 
 def _write(folder: Path, file: IO[bytes]) -> int:

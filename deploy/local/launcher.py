@@ -160,7 +160,6 @@ class _Platform:
                 "signing_key_file": self._home.signing_key,
                 "admin_password": SecretStr(secrets.admin_password),
                 "replicas_here": True,
-                "file_prefixes": os.environ.get(variable("file_prefixes"), ""),
             }
         )
         scheduler = SchedulerSettings.model_validate(

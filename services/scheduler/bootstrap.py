@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from services.scheduler.api.documents import instance_types_router, pools_router
 from services.scheduler.api.nodes import nodes_router
+from services.scheduler.api.plans import plans_router
 from services.scheduler.api.sandboxes import sandboxes_router
 from services.scheduler.api.standings import queue_router
 from services.scheduler.api.usage import usage_router
@@ -36,6 +37,7 @@ from services.scheduler.control.world import World
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.handlers.nodes import NodeHandlers
 from services.scheduler.handlers.offers import OfferHandlers
+from services.scheduler.handlers.plans import PlanHandlers
 from services.scheduler.handlers.sandboxes import SandboxHandlers
 from services.scheduler.handlers.standings import StandingHandlers
 from services.scheduler.handlers.usage import UsageHandlers
@@ -48,6 +50,7 @@ from services.scheduler.sources.git_command import Git
 from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Repositories
 from shared import checks
+from shared.admission.directories import LocalDirectories
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
@@ -235,8 +238,10 @@ class SchedulerService:
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)
         offers = OfferHandlers(self._catalog, writer, self._jobs, self._clock)
-        standings = StandingHandlers(self._world, self._catalog, self._jobs, self._data.progress)
+        standings = StandingHandlers(self._world, self._catalog, self._jobs, self._clock, self._data.progress)
         nodes = NodeHandlers(self._world, self._nodes, self._catalog, self._jobs, self._bus)
+        locations = self._settings.locations(self._settings.home)
+        plans = PlanHandlers(self._world, self._catalog, standings, locations, LocalDirectories(), self._clock)
         return create_app(
             service=self.name,
             title="Trainmaster scheduler",
@@ -245,6 +250,7 @@ class SchedulerService:
                 instance_types_router(offers),
                 nodes_router(nodes),
                 queue_router(standings),
+                plans_router(plans),
                 sandboxes_router(SandboxHandlers(self._engine, standings)),
                 usage_router(UsageHandlers(self._book, self._jobs, self._catalog, self._bus, self._clock)),
             ],

@@ -10,7 +10,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from services.submitter.adapters.credentials import Credentials
-from services.submitter.adapters.directories import LocalDirectories, UnseenDirectories
 from services.submitter.adapters.followers import Followers
 from services.submitter.api.accounts import accounts_router, login_router
 from services.submitter.api.assets import assets_router, uploads_router
@@ -23,6 +22,7 @@ from services.submitter.handlers.names import Names
 from services.submitter.handlers.uploads import UploadHandlers
 from services.submitter.settings import SubmitterSettings
 from shared import checks
+from shared.admission.directories import LocalDirectories, UnseenDirectories
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import SigningKey
 from shared.auth.login_limit import LoginLimiter
@@ -92,7 +92,7 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
     )
     if settings.admin_password.get_secret_value():
         await accounts.ensure_admin(settings.admin_name, settings.admin_password.get_secret_value())
-    locations = settings.locations()
+    locations = settings.locations(settings.home)
     directories = LocalDirectories() if settings.replicas_here else UnseenDirectories()
     handlers = JobHandlers(bus, jobs, catalog, blobs, locations, clock, Names(bus, jobs), directories)
     app = create_app(

@@ -115,11 +115,22 @@ class CatalogDocument(Document):
 # --- where jobs run --------------------------------------------------------------------------------------------------
 
 
+class NodeShape(Document):
+    """How large some of a cluster's nodes are: so many of this size in these pools; memory is rounded up."""
+
+    pools: tuple[Name, ...] = Field(description="a list of pool names")
+    nodes: StrictInt = Field(description="how many there are")
+    cpu_millis: StrictInt = Field(description="millicores of one")
+    memory_bytes: StrictInt = Field(description="bytes of one")
+    gpus: Mapping[Text, StrictInt] = Field({}, description="an object of GPU models, each with its number")
+
+
 class ClusterSpec(Document):
-    """What the engine of a cluster can do."""
+    """What the engine of a cluster can do, and what sizes it has; no shapes: it does not say."""
 
     mounts: StrictBool = Field(default=True, description=_ON_OFF)
     mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
+    shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
 
 
 class Cluster(CatalogDocument):

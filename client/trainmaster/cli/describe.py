@@ -5,18 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import click
+from rich.console import Group
 
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option
 from trainmaster.client import Client
 from trainmaster.decoding import Fields
-from trainmaster.documents import JobEvent
+from trainmaster.documents import Explanation, Job, JobEvent
 from trainmaster.errors import ApiError, ForbiddenError
 from trainmaster.kinds import kind_of_argument
 from trainmaster.rendering.description import description
+from trainmaster.rendering.explanation import reasons
 from trainmaster.rendering.node import node_page
 from trainmaster.rendering.sandboxes import held
-from trainmaster.rendering.style import text
+from trainmaster.rendering.style import text, titled
 from trainmaster.usage import Bill
 
 
@@ -46,9 +48,20 @@ def _describe_job(job: str, attempt: int | None, output: str) -> None:
             found = found.only_attempt(attempt)
         bill = _bill(client, found.id) if output == TABLE else None
         kept = client.kept_sandboxes(found.id) if output == TABLE and found.spec.text("keepFor") else ()
+        standing = _standing(client, found) if output == TABLE else None
     screen.result(output, found.document, lambda: description(found, datetime.now(UTC), bill))
+    if standing is not None and (told := list(reasons(standing))):
+        screen.out.print(titled("Placement", Group(text(standing.summary), *told)))
     if lines := held(found, kept):
         screen.out.print(text("\n".join(lines)))
+
+
+def _standing(client: Client, job: Job) -> Explanation | None:
+    """What the job waits for, or why it is where it is; None where there is nothing to say, or nobody who says it."""
+    try:
+        return None if job.ended else client.explain(job.id)
+    except ApiError:
+        return None
 
 
 def _describe_node(name: str, output: str) -> None:

@@ -33,6 +33,7 @@ _HERE: Final = "You and this machine"
 
 COMMANDS: Final[dict[str, Entry]] = {
     "apply": Entry(_JOBS, "Submit the jobs in a YAML file, and put everything else in it in place."),
+    "plan": Entry(_JOBS, "Say what would become of a job, without submitting it."),
     "describe": Entry(_JOBS, "Show one job on a page: state, roles, placement, exits; or a node."),
     "logs": Entry(_JOBS, "Print or follow what the replicas of a job write, search in it, or save it."),
     "search": Entry(_JOBS, "Find lines in the logs of your jobs, newest jobs first."),

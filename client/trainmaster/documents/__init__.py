@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainmaster.documents.answers import Applied, Page, Upload
 from trainmaster.documents.events import JobEvent
-from trainmaster.documents.explanations import Blocker, Explanation
+from trainmaster.documents.explanations import Blocker, Change, Explanation, Holder, Plan
 from trainmaster.documents.jobs import (
     ENDED_STATES,
     Attempt,
@@ -28,11 +28,13 @@ __all__ = [
     "Applied",
     "Attempt",
     "Blocker",
+    "Change",
     "Curve",
     "Decision",
     "Diagnosis",
     "Evidence",
     "Explanation",
+    "Holder",
     "Incident",
     "Job",
     "JobEvent",
@@ -41,6 +43,7 @@ __all__ = [
     "LogPage",
     "LogSource",
     "Page",
+    "Plan",
     "Progress",
     "Replica",
     "ReplicaExit",

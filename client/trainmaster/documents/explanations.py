@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from trainmaster.decoding import Document, Fields
 
@@ -26,6 +28,25 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that holds some of what another lacks, and until when at the latest; amounts as in `Blocker`."""
+
+    job: str
+    resource: str
+    pool: str
+    amount: int
+    ends_by: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that starts the job now, and what to write behind `rerun --set` for it."""
+
+    text: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a job is not running, and what would help."""
 
@@ -35,6 +56,11 @@ class Explanation:
     summary: str
     blockers: tuple[Blocker, ...]
     suggestions: tuple[str, ...]
+    holders: tuple[Holder, ...]
+    held_by_others: tuple[Holder, ...]
+    changes: tuple[Change, ...]
+    expected_start_at: datetime | None
+    why_there: str
     document: Document
 
     @classmethod
@@ -48,5 +74,48 @@ class Explanation:
             summary=fields.text("summary"),
             blockers=tuple(map(Blocker.of, fields.each("blockers"))),
             suggestions=fields.texts("suggestions"),
+            holders=tuple(holder for held in fields.each("held") for holder in _holders(held)),
+            held_by_others=tuple(_others(held) for held in fields.each("held") if held.integer("byOthers")),
+            changes=tuple(Change(one.text("text"), one.text("setting")) for one in fields.each("changes")),
+            expected_start_at=fields.time("expectedStartAt"),
+            why_there=fields.fields("placement").text("why"),
             document=document,
         )
+
+
+def _holders(held: Fields) -> Iterator[Holder]:
+    for one in held.each("by"):
+        amount, ends_by = one.integer("amount"), one.time("endsBy")
+        yield Holder(one.text("job"), held.text("resource"), held.text("pool"), amount, ends_by)
+
+
+def _others(held: Fields) -> Holder:
+    return Holder("", held.text("resource"), held.text("pool"), held.integer("byOthers"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would become of a job that is not submitted; `explanation` says what it would wait for."""
+
+    starts: bool
+    placement: tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
+    price_per_hour: str
+    explanation: Explanation
+    document: Document
+
+    @classmethod
+    def of(cls, document: Document) -> Plan:
+        """The plan that `/v1/plans` gives; each role of its placement is (role, pool, nodes with their replicas)."""
+        fields = Fields.of(document)
+        return cls(
+            starts=fields.flag("starts"),
+            placement=tuple(_role(role) for role in fields.each("placement")),
+            price_per_hour=fields.text("pricePerHour"),
+            explanation=Explanation.of({**document, "placement": None}),
+            document=document,
+        )
+
+
+def _role(role: Fields) -> tuple[str, str, tuple[tuple[str, int], ...]]:
+    nodes = tuple((node.text("node"), node.integer("replicas")) for node in role.each("nodes"))
+    return role.text("role"), role.text("pool"), nodes

@@ -1,29 +1,75 @@
-"""`explain`: what a job waits for, in numbers, and what would help."""
+"""`explain` and `plan`: what a job waits for, in numbers, who holds it, what would start it, why it is where it is."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from trainmaster.documents import Blocker, Explanation
+from trainmaster.documents import Blocker, Change, Explanation, Holder, Plan
 from trainmaster.rendering.amounts import resource_amount
+from trainmaster.rendering.moments import date_time
 from trainmaster.rendering.style import state, table, text, titled
 
 HEADERS = ("ROLE", "RESOURCE", "NEEDED", "FREE", "TOTAL")
+HOLDER_HEADERS = ("HELD BY", "RESOURCE", "POOL", "AMOUNT", "UNTIL AT THE LATEST")
+PLACE_HEADERS = ("ROLE", "POOL", "NODE", "REPLICAS")
 
 
 def explanation(answer: Explanation) -> RenderableType:
-    """The summary, a line for each thing that is short, and single changes that would help."""
+    """The summary, a line for each thing that is short, who holds it, and single changes that would help."""
     place = f", number {answer.position} in the queue" if answer.position is not None else ""
-    parts: list[RenderableType] = [Text.assemble(state(answer.state), place, ": ", text(answer.summary))]
+    return Group(Text.assemble(state(answer.state), place, ": ", text(answer.summary)), *reasons(answer))
+
+
+def reasons(answer: Explanation) -> Iterator[RenderableType]:
+    """All but the summary."""
+    if answer.why_there:
+        yield text(f"placed {answer.why_there}")
     if answer.blockers:
-        parts += [Text(), table(HEADERS, (_row(blocker) for blocker in answer.blockers))]
-        parts += [text(blocker.detail, "dim") for blocker in answer.blockers if blocker.detail]
+        yield Text()
+        yield table(HEADERS, (_row(blocker) for blocker in answer.blockers))
+        yield from (text(blocker.detail, "dim") for blocker in answer.blockers if blocker.detail)
+    if answer.holders or answer.held_by_others:
+        yield Text()
+        yield table(HOLDER_HEADERS, map(_holder, (*answer.holders, *answer.held_by_others)))
+    if answer.expected_start_at:
+        yield text(
+            f"starts by {date_time(answer.expected_start_at)} if nothing is submitted before it and no node fails"
+        )
     if answer.suggestions:
-        parts.append(titled("What would help", Group(*(text(f"- {line}") for line in answer.suggestions))))
-    return Group(*parts)
+        yield titled("What would help", Group(*(text(f"- {line}") for line in _help(answer))))
+
+
+def plan_page(plan: Plan) -> RenderableType:
+    """Whether the job would start now and where, what an hour of it costs, or what it would wait for."""
+    price = f", {plan.price_per_hour} an hour" if plan.price_per_hour else ""
+    verdict = text("would start now", "bold green") if plan.starts else text("would wait", "yellow")
+    parts: list[RenderableType] = [Text.assemble("valid; ", verdict, text(price) if price else "")]
+    if plan.placement:
+        rows = ((role, pool, node, count) for role, pool, nodes in plan.placement for node, count in nodes)
+        return Group(*parts, Text(), table(PLACE_HEADERS, rows))
+    return Group(*parts, text(plan.explanation.summary), *reasons(plan.explanation))
+
+
+def _help(answer: Explanation) -> Iterator[str]:
+    """The suggestions, those that are changes of the job with what to write for them."""
+    settings = {f"{change.text} would start it now": change for change in answer.changes}
+    for line in answer.suggestions:
+        yield line + _setting(settings.get(line))
+
+
+def _setting(change: Change | None) -> str:
+    return f" (--set {change.setting})" if change is not None and change.setting else ""
 
 
 def _row(blocker: Blocker) -> tuple[object, ...]:
     amounts = (blocker.needed, blocker.available, blocker.total)
     return blocker.role, blocker.resource, *(resource_amount(blocker.resource, amount) for amount in amounts)
+
+
+def _holder(holder: Holder) -> tuple[object, ...]:
+    until = date_time(holder.ends_by) if holder.ends_by else ""
+    amount = resource_amount(holder.resource, holder.amount)
+    return holder.job or "others", holder.resource, holder.pool, amount, until

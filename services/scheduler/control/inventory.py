@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -11,7 +11,7 @@ from services.scheduler.domain.defaults import default_documents
 from services.scheduler.domain.nodes import Node
 from services.scheduler.ports import Engine, Inventory, NodeOffer
 from shared.bus import BusUnavailableError, ConcurrentWriteError
-from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch, Cluster
+from shared.catalog import CatalogDocument, CatalogStore, CatalogWatch, Cluster
 from shared.clock import Clock
 
 REFRESH_S: Final = 10.0
@@ -37,6 +37,7 @@ class InventoryKeeper:
         self._clock = clock
         self._registry = registry
         self._known: Inventory | None = None
+        self._told: Cluster | None = None
         self._log = structlog.get_logger(service="scheduler", cluster=cluster)
 
     async def run(self) -> None:
@@ -51,29 +52,34 @@ class InventoryKeeper:
     async def refresh(self) -> None:
         """Take over what the engine has now; whatever cannot be told while NATS is away is told the next time."""
         inventory = await self._engine.inventory()
-        if inventory == self._known:
-            return
         nodes = [_node(offer, self._cluster) for offer in inventory.nodes]
-        self._registry.offer(nodes)
+        if inventory != self._known:
+            self._registry.offer(nodes)
         try:
-            await self._tell(inventory, nodes)
+            await self._keep_cluster(inventory)
+            if inventory != self._known:
+                await self._make_defaults(nodes)
         except (BusUnavailableError, ConcurrentWriteError) as error:
             self._log.warning("inventory_not_told", reason=error.message)
         else:
             self._known = inventory
 
-    async def _tell(self, inventory: Inventory, nodes: list[Node]) -> None:
+    async def _make_defaults(self, nodes: list[Node]) -> None:
         view = await self._catalog.refresh()
-        await self._keep_cluster(view, inventory)
         for document in default_documents(self._cluster, nodes):
             if not view.revision(type(document), document.name):
                 await self._make(document)
         await self._catalog.refresh()
 
-    async def _keep_cluster(self, view: Catalog, inventory: Inventory) -> None:
-        wanted = _cluster_document(self._cluster, inventory)
+    async def _keep_cluster(self, inventory: Inventory) -> None:
+        """Have the cluster's document say what the engine can do and how large its nodes are."""
+        wanted = _cluster_document(self._cluster, inventory, self._registry.shapes())
+        if wanted == self._told:
+            return
+        view = await self._catalog.refresh()
         if view.get(Cluster, self._cluster) != wanted:
             await self._store.put(wanted, expected=view.revision(Cluster, self._cluster))
+        self._told = wanted
 
     async def _make(self, document: CatalogDocument) -> None:
         try:
@@ -95,7 +101,8 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
     )
 
 
-def _cluster_document(name: str, inventory: Inventory) -> Cluster:
-    spec = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
+def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]]) -> Cluster:
+    mounts = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
+    spec = {**mounts, "shapes": shapes}
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
     return Cluster.model_validate(document)

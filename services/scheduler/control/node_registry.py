@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from services.scheduler.control.world import World
+from services.scheduler.domain.capacity import shape_documents
 from services.scheduler.domain.node_life import NodeLife, NodeRecord, change_of, folded, is_shown, lives, report_of
 from services.scheduler.domain.nodes import Node, NodeState
 from services.scheduler.metrics import SchedulerMetrics
@@ -74,6 +75,10 @@ class NodeRegistry:
     def record(self, node: str) -> NodeRecord | None:
         """What the events say of a node, by id."""
         return self._records.get(node)
+
+    def shapes(self) -> list[dict[str, Any]]:
+        """How large the nodes are, those included that are not ready now: `spec.shapes` of the cluster's document."""
+        return shape_documents((life.node for life in self._lives.values()), self._world.pools)
 
     def offer(self, nodes: Iterable[Node]) -> None:
         """The engine has these nodes now."""

@@ -1,4 +1,4 @@
-"""Why a gang waits, in numbers: what is short, how much of it there is, and the smallest changes that would start it.
+"""Why a gang does not fit, in numbers: what is short, and how much of it there is.
 
 Each role is judged alone first: does its pool have nodes, is one replica larger than any node, how many replicas fit
 now and how many would fit with nothing running. A resource is named a blocker where it alone keeps the role from
@@ -8,13 +8,13 @@ gang that would not even fit on empty nodes `never` fits as long as the nodes st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from services.scheduler.domain.blocker import Blocker
-from services.scheduler.domain.gang import Gang, RoleAsk, Topology
+from services.scheduler.domain.gang import Gang, RoleAsk
 from services.scheduler.domain.nodes import NodeState, Request, Room, empty_room
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit
@@ -36,7 +36,6 @@ class Explanation:
     verdict: Verdict
     summary: str
     blockers: tuple[Blocker, ...] = ()
-    suggestions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,8 @@ _RESOURCES: Final = (
 )
 
 
-def explain(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]] | None = None) -> Explanation:
-    """Why the gang does not start on these nodes; says so where nothing but the queue is in its way.
-
-    `alternatives` are the other pools, by role, that the asker may use and that offer the role's instance type.
-    """
+def explain(gang: Gang, columns: Columns) -> Explanation:
+    """Why the gang does not start on these nodes; says so where nothing but the queue is in its way."""
     if fit(gang, columns) is not None:
         return Explanation(Verdict.FITS, "fits now and starts as soon as its turn comes")
     blockers = tuple(blocker for role in gang.roles for blocker in _role_blockers(role, gang, columns))
@@ -76,9 +72,8 @@ def explain(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[
     never = fit(gang, Columns.empty(columns.layout)) is None
     verdict = Verdict.NEVER if never else Verdict.WAITS
     lead = "does not fit even with nothing else running" if never else "waits for capacity"
-    suggestions = tuple(_suggestions(gang, columns, alternatives or {}))
     summary = f"{lead}: {blockers[0].detail}{_left_out(gang, columns)}"
-    return Explanation(verdict, summary, blockers, suggestions)
+    return Explanation(verdict, summary, blockers)
 
 
 def _left_out(gang: Gang, columns: Columns) -> str:
@@ -156,42 +151,3 @@ def _together(gang: Gang, columns: Columns) -> Blocker:
             f"the {replicas} replicas fit in the pool, but not in one {gang.topology.level}, which the job asks for"
         )
     return Blocker(names, "replicas", replicas, fitting, fitting, fitting, detail)
-
-
-def _suggestions(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """The changes that help now; where there are none, those that help once other jobs have ended."""
-    now = tuple(_changes(gang, columns, alternatives))
-    yield from (f"{change} would start it now" for change in now)
-    if not now:
-        empty = Columns.empty(columns.layout)
-        later = () if fit(gang, empty) is not None else _changes(gang, empty, alternatives)
-        yield from (f"{change} would make it fit once other jobs have ended" for change in later)
-
-
-def _changes(gang: Gang, columns: Columns, alternatives: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Single changes each of which makes the gang fit."""
-    for role in gang.roles:
-        most = _most_replicas(gang, role, columns)
-        if most:
-            yield f"{most} instead of {role.replicas} replicas of role {role.name}"
-        for pool in sorted(set(alternatives.get(role.name, ())) - {role.pool}):
-            if fit(_with_role(gang, replace(role, pool=pool)), columns) is not None:
-                yield f"pool {pool!r} instead of {role.pool!r} for role {role.name}"
-    if gang.excluded and fit(replace(gang, excluded=frozenset()), columns) is not None:
-        yield "an empty excludeNodes"
-    if gang.topology.hard and fit(replace(gang, topology=Topology()), columns) is not None:
-        yield "topology.mode soft instead of hard"
-
-
-def _most_replicas(gang: Gang, role: RoleAsk, columns: Columns) -> int:
-    """The largest smaller number of replicas of this role with which the gang fits; 0 where there is none."""
-    low, high = 0, role.replicas - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = fit(_with_role(gang, replace(role, replicas=middle)), columns) is not None
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
-
-
-def _with_role(gang: Gang, role: RoleAsk) -> Gang:
-    return replace(gang, roles=tuple(role if other.name == role.name else other for other in gang.roles))

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TypeVar
 
+from services.scheduler.domain.explaining.changes import Offers
+from services.scheduler.domain.nodes import Request
 from shared.catalog import Asker, Catalog, Cluster, InstanceType, Pool
 from shared.catalog.access import may_use_pool
 from shared.documents.fields import shown
@@ -50,6 +52,18 @@ def alternatives(instance_type: str, cluster: str, view: Catalog, asker: Asker) 
     usable = usable_pools(view, asker)
     offered = kind.spec.pools if kind else ()
     return tuple(name for name in offered if name in usable and usable[name].spec.cluster == cluster)
+
+
+def other_offers(instance_type: str, pool: str, cluster: str, view: Catalog, asker: Asker) -> Offers:
+    """What a role could have instead: pools that offer its instance type, and other instance types of its pool."""
+    kinds = (seen_by(kind, view, asker) for kind in view.all(InstanceType) if kind.name != instance_type)
+    types = {kind.name: _request(kind) for kind in kinds if kind is not None and pool in kind.spec.pools}
+    return Offers(alternatives(instance_type, cluster, view, asker), types)
+
+
+def _request(kind: InstanceType) -> Request:
+    gpu = kind.spec.gpu
+    return Request(kind.spec.cpu, kind.spec.memory, gpu.count if gpu else 0, (gpu.model or "") if gpu else "")
 
 
 def pool_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
 from services.scheduler.domain.blocker import Blocker
 from services.scheduler.domain.explain import Explanation, Verdict, explain
+from services.scheduler.domain.explaining.changes import Change, Offers, changes, most_that_fit
+from services.scheduler.domain.explaining.forecast import expected_start
+from services.scheduler.domain.explaining.holders import Held, held_in
+from services.scheduler.domain.explaining.queueing import MayKnow, queue_blocker
+from services.scheduler.domain.explaining.trials import Trials
+from services.scheduler.domain.explaining.whereabouts import Whereabouts
 from services.scheduler.domain.gang import Gang
+from services.scheduler.domain.planning.columns import Columns
+from services.scheduler.domain.planning.fit import fit
 from services.scheduler.domain.planning.plan import Snapshot
 from services.scheduler.domain.quotas import is_beyond_quota, quota_blockers
 from shared.clock import rfc3339
@@ -16,23 +25,59 @@ from shared.jobs import Attempt, Job, JobState
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants to know: which jobs they may know of, and what their roles could have instead."""
+
+    may_know: MayKnow = lambda _job: False
+    offers: Mapping[str, Offers] = field(default_factory=dict)
+    overhead_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """What is told of one job; `position` counts from 1 among the gangs that wait for the same pools."""
+    """What is told of one job; `position` counts from 1 among the `rivals` that wait for the same pools, itself one.
+
+    `changes` start it now, `advice` helps otherwise; at `expected_at` it starts at the latest if nothing new comes.
+    """
 
     job: str
     state: JobState
     summary: str
     position: int | None = None
+    rivals: int | None = None
     blockers: tuple[Blocker, ...] = ()
-    suggestions: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+    changes: tuple[Change, ...] = ()
+    advice: tuple[str, ...] = ()
+    expected_at: datetime | None = None
+    place: Whereabouts | None = None
 
 
-def standing_of(job: Job, snapshot: Snapshot, alternatives: Mapping[str, Collection[str]]) -> Standing:
-    """What the job waits for, or what it is doing."""
-    gang = snapshot.queue.get(job.id)
+def standing_of(job: Job, trials: Trials, place: Whereabouts | None = None) -> Standing:
+    """What the job waits for, or what it is doing; without what it takes longer to find out."""
+    gang = trials.snapshot.queue.get(job.id)
     if job.state is JobState.QUEUED and gang is not None:
-        return _waiting(job, gang, snapshot, alternatives)
-    return Standing(job.id, job.state, _summary(job))
+        return waiting(gang, trials)
+    return Standing(job.id, job.state, _summary(job), place=place)
+
+
+def explained(standing: Standing, trials: Trials, asker: Asker) -> Standing:
+    """The whole answer for a job that waits: who holds what it lacks, what would start it, and when it may start."""
+    gang = trials.snapshot.queue.get(standing.job)
+    if gang is None or not standing.blockers:
+        return standing
+    blockers = standing.blockers
+    if any(blocker.resource == "queue" for blocker in blockers):
+        blockers = tuple(filter(None, (queue_blocker(gang, trials, asker.may_know),))) or blockers
+    found = changes(gang, trials, asker.offers, asker.overhead_s)
+    return replace(
+        standing,
+        blockers=blockers,
+        held=tuple(_held(gang, blockers, trials.snapshot, asker.may_know)),
+        changes=found,
+        advice=() if found else _advice(gang, blockers, trials),
+        expected_at=expected_start(standing.job, trials),
+    )
 
 
 def place_in_queue(gang: Gang, snapshot: Snapshot) -> tuple[int, int]:
@@ -42,26 +87,64 @@ def place_in_queue(gang: Gang, snapshot: Snapshot) -> tuple[int, int]:
     return rivals.index(gang.job) + 1, len(rivals)
 
 
-def _waiting(job: Job, gang: Gang, snapshot: Snapshot, alternatives: Mapping[str, Collection[str]]) -> Standing:
+def waiting(gang: Gang, trials: Trials) -> Standing:
+    """Where a waiting gang stands: its place, and what keeps it from starting."""
+    snapshot = trials.snapshot
     beyond = quota_blockers(gang, snapshot.quotas, snapshot.usage.used)
-    answer = _held_back(beyond) if beyond else explain(gang, snapshot.columns, alternatives)
+    answer = _held_back(beyond) if beyond else explain(gang, snapshot.columns)
+    if answer.verdict is Verdict.FITS:
+        answer = _in_the_queue(gang, trials)
     position, rivals = place_in_queue(gang, snapshot)
-    queue = f"place {position} of {rivals} in the queue"
-    summary = f"{queue}: {answer.summary}"
+    summary = f"place {position} of {rivals} in the queue: {answer.summary}"
     if answer.verdict is Verdict.NEVER:
         summary = answer.summary
-    return Standing(job.id, job.state, summary, position, answer.blockers, answer.suggestions)
+    return Standing(gang.job, JobState.QUEUED, summary, position, rivals, answer.blockers)
+
+
+def _in_the_queue(gang: Gang, trials: Trials) -> Explanation:
+    blocker = queue_blocker(gang, trials, lambda _job: False)
+    if blocker is None:
+        return Explanation(Verdict.FITS, "starts now")
+    return Explanation(Verdict.WAITS, f"would fit, and waits for its turn: {blocker.detail}", (blocker,))
+
+
+def _held(gang: Gang, blockers: tuple[Blocker, ...], snapshot: Snapshot, may_know: MayKnow) -> list[Held]:
+    """Who holds each resource that a role lacks, in the role's pool."""
+    pool_of = {role.name: role.pool for role in gang.roles}
+    asked = dict.fromkeys(
+        (pool_of[blocker.role], blocker.resource)
+        for blocker in blockers
+        if blocker.role in pool_of and blocker.resource in ("cpu", "memory", "gpu")
+    )
+    return [held_in(snapshot, pool, resource, may_know) for pool, resource in asked]
 
 
 def _held_back(blockers: tuple[Blocker, ...]) -> Explanation:
     """What is told of a gang that its project's quota holds back, whatever room there is."""
     never = is_beyond_quota(blockers)
     lead = "asks for more than the quota of its project" if never else "is held back by the quota of its project"
-    verdict = Verdict.NEVER if never else Verdict.WAITS
-    suggestion = (
-        "fewer replicas, or a larger quota" if never else "the end of another job of the project, or a larger quota"
-    )
-    return Explanation(verdict, f"{lead}: {blockers[0].detail}", blockers, (suggestion,))
+    return Explanation(Verdict.NEVER if never else Verdict.WAITS, f"{lead}: {blockers[0].detail}", blockers)
+
+
+def _advice(gang: Gang, blockers: tuple[Blocker, ...], trials: Trials) -> tuple[str, ...]:
+    """What helps where no change of the job alone starts it."""
+    if any(blocker.resource.startswith("quota") for blocker in blockers):
+        never = is_beyond_quota(blockers)
+        return ("a larger quota" if never else "the end of another job of the project, or a larger quota",)
+    if fit(gang, Columns.empty(trials.snapshot.columns.layout)) is None:
+        return tuple(_largest(gang, trials))
+    others = (kept.gang.job for kept in trials.plan.reservations if kept.gang.job != gang.job)
+    if any(trials.start(gang, without=other) is not None for other in others):
+        return ("the end of the reservation that the room is kept by",)
+    return ()
+
+
+def _largest(gang: Gang, trials: Trials) -> Iterator[str]:
+    """For a gang that never fits: how much of each role would, with nothing else running."""
+    for index, role in enumerate(gang.roles):
+        most = most_that_fit(gang, index, Columns.empty(trials.snapshot.columns.layout))
+        if most:
+            yield f"{most} instead of {role.replicas} replicas of role {role.name} fit once other jobs have ended"
 
 
 def _summary(job: Job) -> str:

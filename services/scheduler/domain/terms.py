@@ -38,7 +38,12 @@ class Terms:
         """How long an attempt can hold its place at most; None where nothing limits it."""
         if self.max_run_time_s is None:
             return None
-        return self.start_timeout_s + self.max_run_time_s + self.grace_s + (DIAGNOSIS_S if self.diagnosing else 0)
+        return self.max_run_time_s + self.overhead_s
+
+    @property
+    def overhead_s(self) -> float:
+        """How long an attempt can hold its place beside the time that it runs."""
+        return self.start_timeout_s + self.grace_s + (DIAGNOSIS_S if self.diagnosing else 0)
 
     @classmethod
     def of(cls, job: Job) -> Self:

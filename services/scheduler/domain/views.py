@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from services.scheduler.domain.explaining.changes import Change
+from services.scheduler.domain.explaining.holders import Held
 from services.scheduler.domain.gang import Pool
 from services.scheduler.domain.node_life import NodeLife
-from services.scheduler.domain.nodes import NodeState, Room
+from services.scheduler.domain.nodes import Node, NodeState, Room
 from services.scheduler.domain.standing import Standing
 from shared.catalog.fields import format_cpu
 from shared.clock import rfc3339
@@ -65,15 +67,48 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "job": standing.job,
         "state": standing.state,
         "position": standing.position,
+        "rivals": standing.rivals,
         "summary": standing.summary,
         "blockers": [asdict(blocker) for blocker in standing.blockers],
-        "suggestions": list(standing.suggestions),
+        "held": [_held(held) for held in standing.held],
+        "changes": [_change(change) for change in standing.changes],
+        "suggestions": [*(f"{change.text} would start it now" for change in standing.changes), *standing.advice],
+        "expectedStartAt": rfc3339(standing.expected_at) if standing.expected_at else None,
+        "placement": asdict(standing.place) | {"why": standing.place.text} if standing.place else None,
+    }
+
+
+def _held(held: Held) -> dict[str, Any]:
+    holders = [
+        {
+            "job": holder.job,
+            "amount": holder.amount,
+            "endsBy": rfc3339(holder.ends_by) if holder.ends_by else None,
+        }
+        for holder in held.holders
+    ]
+    return {"resource": held.resource, "pool": held.pool, "by": holders, "byOthers": held.others}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "kind": change.kind,
+        "role": change.role or None,
+        "from": change.before or None,
+        "to": change.after or None,
+        "setting": change.setting or None,
+        "text": change.text,
     }
 
 
 def pools_of(room: Room, pools: Mapping[str, Pool]) -> list[str]:
     """Names of the pools that the room's node is in."""
-    return [name for name, pool in pools.items() if pool.has(room.node)]
+    return pools_of_node(room.node, pools)
+
+
+def pools_of_node(node: Node, pools: Mapping[str, Pool]) -> list[str]:
+    """Names of the pools that the node is in."""
+    return [name for name, pool in pools.items() if pool.has(node)]
 
 
 def _amounts(cpu_m: int, memory_bytes: int, gpus: int) -> dict[str, Any]:

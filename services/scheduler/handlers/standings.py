@@ -7,12 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from services.scheduler.control.world import World
+from services.scheduler.domain.explaining.trials import Trials
+from services.scheduler.domain.explaining.whereabouts import Whereabouts, whereabouts
 from services.scheduler.domain.gang import Gang
-from services.scheduler.domain.offers import alternatives
-from services.scheduler.domain.standing import Standing, standing_of
+from services.scheduler.domain.offers import other_offers
+from services.scheduler.domain.placement import holds_capacity, nodes_of
+from services.scheduler.domain.planning.holding import Releases
+from services.scheduler.domain.planning.plan import Snapshot
+from services.scheduler.domain.standing import Asker, Standing, explained, standing_of
+from services.scheduler.domain.terms import Terms
 from services.scheduler.handlers.finding import find_job, may_see
 from shared.auth.principal import Principal
-from shared.catalog import Catalog, CatalogWatch, asker_of
+from shared.catalog import CatalogWatch, asker_of
+from shared.clock import Clock
 from shared.errors import UnavailableError
 from shared.ids import gang_id
 from shared.jobs import Job
@@ -36,31 +43,60 @@ class StandingHandlers:
     world: World
     catalog: CatalogWatch
     jobs: JobReadModel
+    clock: Clock
     progress: Callable[[str], str] = lambda _gang: ""
 
     def queue(self, principal: Principal, after: QueueKey | None, limit: int) -> list[Waiting]:
         """Waiting jobs that the principal may see, in queue order, behind a place in it; one more than the limit."""
         self._check_ready()
-        snapshot, view = self.world.snapshot(), self.catalog.view
-        behind = (gang for gang in snapshot.gangs if after is None or _key(gang) > after)
+        trials, view = self._trials(), self.catalog.view
+        behind = (gang for gang in trials.snapshot.gangs if after is None or _key(gang) > after)
         jobs = ((gang, self.jobs.get(gang.job)) for gang in behind)
         seen = ((gang, job) for gang, job in jobs if job is not None and may_see(principal, job, view))
-        return [
-            Waiting(_key(gang), standing_of(job, snapshot, self._alternatives(job, principal, view)))
-            for gang, job in itertools.islice(seen, limit + 1)
-        ]
+        return [Waiting(_key(gang), standing_of(job, trials)) for gang, job in itertools.islice(seen, limit + 1)]
 
     def standing(self, principal: Principal, reference: str) -> Standing:
         """Where a job stands, by id or name; raises NotFoundError, or ConflictError where several have the name."""
         self._check_ready()
         job = find_job(self.jobs, principal, self.catalog.view, reference)
-        standing = standing_of(job, self.world.snapshot(), self._alternatives(job, principal, self.catalog.view))
+        trials = self._trials()
+        asker = self.asker(principal, job)
+        standing = explained(standing_of(job, trials, self._place(job, trials)), trials, asker)
         progress = self.progress(gang_id(job.id, job.attempt.number))
         return replace(standing, summary=f"{progress}; {standing.summary}") if progress else standing
 
-    def _alternatives(self, job: Job, principal: Principal, view: Catalog) -> dict[str, tuple[str, ...]]:
-        asker, resolved = asker_of(principal, view), job.submitted.resolved
-        return {role.name: alternatives(role.instance_type, resolved.cluster, view, asker) for role in resolved.roles}
+    def snapshot(self) -> Snapshot:
+        """What plans are made from now; raises UnavailableError."""
+        self._check_ready()
+        return self.world.snapshot()
+
+    def _trials(self) -> Trials:
+        return Trials(self.world.snapshot(), self.clock.now())
+
+    def asker(self, principal: Principal, job: Job) -> Asker:
+        """What the principal may know and use, for the answer about a job."""
+        view, resolved = self.catalog.view, job.submitted.resolved
+        asker = asker_of(principal, view)
+        terms = Terms.of(job)
+
+        def may_know(other: str) -> bool:
+            found = self.jobs.get(other)
+            return found is not None and may_see(principal, found, view)
+
+        offers = {
+            role.name: other_offers(role.instance_type, role.pool_name, resolved.cluster, view, asker)
+            for role in resolved.roles
+        }
+        return Asker(may_know, offers, terms.overhead_s)
+
+    def _place(self, job: Job, trials: Trials) -> Whereabouts | None:
+        """Why the job is where it is, while it holds a place."""
+        terms = self.world.terms(job) if holds_capacity(job) else None
+        if terms is None:
+            return None
+        held = trials.snapshot.holding(gang_id(job.id, job.attempt.number))
+        free = Releases(trials.snapshot.columns, [held]).after(1)
+        return whereabouts(terms.roles, nodes_of(job.attempt), free)
 
     def find(self, principal: Principal, reference: str) -> Job:
         """The job that the principal means; raises NotFoundError, ConflictError or UnavailableError."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from services.submitter.domain.locations import Locations, no_directory
-from services.submitter.domain.references import secret_violation, unknown_upload
+from shared.admission.locations import Locations, no_directory
+from shared.admission.references import secret_violation, unknown_upload
 from shared.catalog import (
     Asker,
     Catalog,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from services.submitter.domain import assets
 from services.submitter.domain.assets import ASSET_KINDS, Setting
-from services.submitter.domain.locations import Locations
-from services.submitter.domain.packing import pack
 from services.submitter.domain.quotas import use_of
-from services.submitter.ports import Directories
+from shared.admission.directories import Directories
+from shared.admission.locations import Locations
+from shared.admission.packing import pack
 from shared.auth.principal import Principal
 from shared.bus.blobs import Blobs
 from shared.catalog import (

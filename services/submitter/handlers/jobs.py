@@ -16,15 +16,13 @@ from typing import Final
 import structlog
 
 from services.submitter.domain import idempotency, transitions
-from services.submitter.domain.admission import admit, submitted_event
+from services.submitter.domain.admission import submitted_event
 from services.submitter.domain.listing import JobFilters, is_visible, only_one, query_of
-from services.submitter.domain.locations import Locations
-from services.submitter.domain.lookup import LookedUp
 from services.submitter.domain.naming import NameTakenError, name_of
 from services.submitter.domain.quotas import check_queue, queue_limit
-from services.submitter.domain.references import World
 from services.submitter.handlers.names import Names
-from services.submitter.ports import Directories
+from shared.admission import Locations, LookedUp, World, admit
+from shared.admission.directories import Directories
 from shared.auth.principal import Principal
 from shared.bus import Bus, ConcurrentWriteError, Transition
 from shared.bus.blobs import Blobs

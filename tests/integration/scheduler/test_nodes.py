@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from services.scheduler.bootstrap import SchedulerService
 from services.scheduler.control import inventory
 from shared import events as ev
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
-from shared.clock import SystemClock
 from shared.jobs import JobState
-from tests.support.http import calling
 from tests.support.jobs import START
 from tests.support.scheduling import Rig
-from tests.support.services import eventually, running
+from tests.support.services import eventually
+from tests.support.simulated_api import api
 from tests.support.simulated_engine import SimulatedEngine
 
 BIG = {"resolved": {"cpu_millis": 60_000}}
@@ -35,24 +31,6 @@ def engine(tmp_path: Path) -> SimulatedEngine:
     made = SimulatedEngine(tmp_path / "cluster")
     made.offer("node-0", "node-1")
     return made
-
-
-@asynccontextmanager
-async def api(rig: Rig, engine: SimulatedEngine, **settings) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
-    service = SchedulerService(
-        rig.settings(**settings), await rig.nats.bus("scheduler"), engine, SystemClock(), lambda: None
-    )
-    async with (
-        running(service),
-        calling(service.app, rig.token("root", admin=True)) as root,
-        calling(service.app, rig.token("ada")) as ada,
-    ):
-
-        async def leads() -> bool | None:
-            return (await root.get("/metrics")).text.count("trainmaster_scheduler_leader 1.0") > 0 or None
-
-        await eventually(leads)
-        yield {"root": root, "ada": ada}
 
 
 async def order(users: dict[str, httpx.AsyncClient], verb: str, name: str = "node-0") -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Why a gang waits, in numbers, and what would start it."""
+"""Why a gang does not fit, in numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import given
 
 from services.scheduler.domain.explain import Verdict, explain
-from services.scheduler.domain.gang import Pool
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import NodeState
 from services.scheduler.domain.planning.fit import fit
@@ -40,22 +39,6 @@ def test_a_short_resource_is_named_with_what_is_needed_free_and_there():
 def test_what_is_larger_than_the_cluster_never_fits():
     answer = explain(gang(ask(5, cores=8)), ledger(node("a", cores=8), node("b", cores=8)).columns)
     assert answer.verdict is Verdict.NEVER
-    assert answer.suggestions == ("2 instead of 5 replicas of role worker would start it now",)
-
-
-def test_fewer_replicas_that_would_start_now_are_suggested():
-    free = ledger(node("a", cores=8), node("b", cores=8), used={"a": 8}).columns
-    answer = explain(gang(ask(4, cores=4)), free)
-    assert answer.suggestions == ("2 instead of 4 replicas of role worker would start it now",)
-
-
-def test_what_would_fit_later_is_suggested_where_nothing_helps_now():
-    free = ledger(node("a", cores=8), used={"a": 8}).columns
-    answer = explain(gang(ask(2, cores=8)), free)
-    assert answer.verdict is Verdict.NEVER
-    assert answer.suggestions == (
-        "1 instead of 2 replicas of role worker would make it fit once other jobs have ended",
-    )
 
 
 def test_gpus_are_counted_by_model():
@@ -94,20 +77,6 @@ def test_a_cluster_of_no_nodes_is_answered():
     assert explain(gang(), ledger().columns).verdict is Verdict.NEVER
 
 
-def test_another_pool_is_suggested_only_where_the_asker_may_use_it():
-    pools = {"public": Pool("public", "main", node_names=frozenset({"a"})), "team": Pool("team", "main")}
-    free = ledger(node("a", cores=1), node("b", cores=8), pools=pools).columns
-    wanted = gang(ask(1, cores=4))
-    assert explain(wanted, free).suggestions == ()
-    allowed = explain(wanted, free, {"worker": ["team"]}).suggestions
-    assert allowed == ("pool 'team' instead of 'public' for role worker would start it now",)
-
-
-def test_an_exclusion_that_is_in_the_way_is_suggested_to_go():
-    answer = explain(gang(excluded=("a",)), ledger(node("a")).columns)
-    assert answer.suggestions == ("an empty excludeNodes would start it now",)
-
-
 def test_nodes_that_failed_the_diagnosis_are_named():
     wanted = replace(gang(), failed_diagnosis=frozenset({"n-a"}))
     answer = explain(wanted, ledger(node("a")).columns)
@@ -132,16 +101,3 @@ def test_every_gang_that_does_not_fit_has_a_reason_in_numbers(cluster, wanted):
     assert answer.verdict is not Verdict.FITS
     assert answer.blockers
     assert all(blocker.detail and 0 <= blocker.available <= blocker.total for blocker in answer.blockers)
-
-
-@given(clusters, roles)
-def test_a_suggested_number_of_replicas_does_fit_and_one_more_does_not(cluster, wanted):
-    free, one = Ledger(cluster, POOLS).columns, gang(*wanted)
-    answer = explain(one, free)
-    if len(wanted) > 1:
-        return
-    for suggestion in (text for text in answer.suggestions if text.endswith("now")):
-        most = int(suggestion.split()[0])
-        role = one.roles[0]
-        assert fit(replace(one, roles=(replace(role, replicas=most),)), free) is not None
-        assert fit(replace(one, roles=(replace(role, replicas=most + 1),)), free) is None

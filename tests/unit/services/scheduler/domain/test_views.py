@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from services.scheduler.domain.explain import Blocker
+from services.scheduler.domain.explaining.changes import Change
+from services.scheduler.domain.explaining.holders import Held, Holder
+from services.scheduler.domain.explaining.whereabouts import Whereabouts
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.node_life import NodeLife
 from services.scheduler.domain.nodes import NodeState
@@ -10,6 +13,7 @@ from services.scheduler.domain.standing import Standing
 from services.scheduler.domain.views import node_document, pool_status, pools_of, standing_document
 from shared.jobs import JobState
 from tests.support.cluster import POOLS, PUBLIC, node, request
+from tests.support.jobs import START
 
 
 def rooms(*nodes):
@@ -53,11 +57,14 @@ def test_a_node_knows_its_pools():
 
 def test_a_standing_is_shown_with_its_numbers():
     blocker = Blocker("worker", "cpu", 12, 6, 16, 4, "short of cores")
-    document = standing_document(Standing("tj-1", JobState.QUEUED, "waits", 2, (blocker,), ("less",)))
-    assert document == {
+    change = Change("replicas", "1 instead of 3 replicas", "worker", "3", "1", "spec.roles.0.replicas=1")
+    held = Held("cpu", "public", (Holder("tj-2", 4, START),), 6)
+    standing = Standing("tj-1", JobState.QUEUED, "waits", 2, 5, (blocker,), (held,), (change,), ("less",), START)
+    assert standing_document(standing) == {
         "job": "tj-1",
         "state": "Queued",
         "position": 2,
+        "rivals": 5,
         "summary": "waits",
         "blockers": [
             {
@@ -70,5 +77,32 @@ def test_a_standing_is_shown_with_its_numbers():
                 "detail": "short of cores",
             }
         ],
-        "suggestions": ["less"],
+        "held": [
+            {
+                "resource": "cpu",
+                "pool": "public",
+                "by": [{"job": "tj-2", "amount": 4, "endsBy": "2026-01-01T00:00:00.000Z"}],
+                "byOthers": 6,
+            }
+        ],
+        "changes": [
+            {
+                "kind": "replicas",
+                "role": "worker",
+                "from": "3",
+                "to": "1",
+                "setting": "spec.roles.0.replicas=1",
+                "text": "1 instead of 3 replicas",
+            }
+        ],
+        "suggestions": ["1 instead of 3 replicas would start it now", "less"],
+        "expectedStartAt": "2026-01-01T00:00:00.000Z",
+        "placement": None,
     }
+
+
+def test_the_place_of_a_placed_job_is_shown_with_why():
+    place = Whereabouts("leaf", 2, 3, 4, 1, 0)
+    document = standing_document(Standing("tj-1", JobState.RUNNING, "runs", place=place))
+    assert document["placement"]["level"] == "leaf"
+    assert document["placement"]["why"] == place.text

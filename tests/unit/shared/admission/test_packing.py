@@ -9,7 +9,7 @@ import tarfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.submitter.domain.packing import pack
+from shared.admission.packing import pack
 
 NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=40)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from services.submitter.domain.locations import Locations
-from services.submitter.domain.packing import pack
+from shared.admission.locations import Locations
+from shared.admission.packing import pack
 from shared.catalog import (
     Asker,
     Catalog,

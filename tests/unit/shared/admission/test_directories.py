@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.submitter.adapters.directories import LocalDirectories, UnseenDirectories
+from shared.admission.directories import LocalDirectories, UnseenDirectories
 
 
 async def test_what_is_not_there_is_missing(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from services.submitter.domain.locations import no_directory
-from services.submitter.domain.references import (
+from shared.admission.locations import no_directory
+from shared.admission.references import (
     ForeignPool,
     World,
     code_of,
@@ -20,6 +20,7 @@ from services.submitter.domain.references import (
     role_of,
     secret_violation,
 )
+from shared.admission.sizes import size_violations
 from shared.catalog import Cluster, Project
 from shared.catalog.access import DEFAULT_PROJECT, may_use_project
 from shared.catalog.fields import FILE_SCHEME, file_path
@@ -91,7 +92,10 @@ def _answers(parts: JobParts, world: World) -> Iterator[tuple[str, Answer]]:
         if violation is not None:
             yield place, violation
     for index, role in parts.roles.items():
-        yield pointer(("spec", "roles", index)), role_of(index, role, world)
+        place, found = pointer(("spec", "roles", index)), role_of(index, role, world)
+        yield place, found
+        if isinstance(found, ResolvedRole):
+            yield from ((place, violation) for violation in _sizes(index, found, role.replicas, world))
 
 
 def _place(place: str, answer: Answer) -> Iterator[Place]:
@@ -118,3 +122,8 @@ def _cluster(parts: JobParts, world: World) -> Iterator[Violation]:
     if parts.mounts and cluster is not None and not cluster.spec.mounts:
         sentence = f"mounts do not work here: {cluster.spec.mounts_hint or 'the engine cannot make them'}"
         yield Violation("/spec/mounts", "mounts-unavailable", sentence)
+
+
+def _sizes(index: int, role: ResolvedRole, replicas: int, world: World) -> Iterator[Violation]:
+    cluster = world.catalog.get(Cluster, FIRST_CLUSTER)
+    return size_violations(index, role, replicas, cluster) if cluster is not None else iter(())

@@ -1,10 +1,19 @@
-"""Whether directories exist: looked up where the submitter runs on the machine of the replicas, else unknown."""
+"""Whether directories exist: looked up where a service runs on the machine of the replicas, else unknown."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Collection
+from typing import Protocol
+
+
+class Directories(Protocol):
+    """Directories of the machine on which replicas run."""
+
+    async def missing(self, paths: Collection[str]) -> frozenset[str]:
+        """Those of these absolute paths at which there certainly is nothing."""
+        ...
 
 
 class LocalDirectories:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.submitter.domain.locations import Locations
+from shared.admission.locations import Locations
 from shared.catalog import Asker
 from tests.support.catalog import catalog_of, storage
 

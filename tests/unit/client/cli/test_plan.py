@@ -1,0 +1,102 @@
+"""What would become of a job, told without submitting it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.fake_platform import FakePlatform, of_json, problem
+from trainmaster.errors import ExitCode
+
+Command = Callable[..., Any]
+JOB = "apiVersion: trainmaster/v1\nkind: TrainingJob\nmetadata: {name: x}\nspec: {roles: [{replicas: 9}]}\n"
+STARTS = {
+    "valid": True,
+    "starts": True,
+    "placement": [{"role": "worker", "pool": "public", "nodes": [{"node": "node-0", "replicas": 9}]}],
+    "pricePerHour": "0.36",
+    "summary": "starts now",
+}
+WAITS = {
+    "valid": True,
+    "starts": False,
+    "placement": [],
+    "pricePerHour": None,
+    "summary": "waits for capacity",
+    "position": 3,
+    "blockers": [
+        {"role": "worker", "resource": "cpu", "needed": 9000, "available": 1000, "total": 8000, "detail": "too little"}
+    ],
+    "held": [
+        {
+            "resource": "cpu",
+            "pool": "public",
+            "by": [{"job": "tj-abcdefghijkl", "amount": 4000, "endsBy": "2026-01-02T14:00:00.000Z"}],
+            "byOthers": 3000,
+        }
+    ],
+    "changes": [{"kind": "replicas", "text": "1 instead of 9 replicas", "setting": "spec.roles.0.replicas=1"}],
+    "suggestions": ["1 instead of 9 replicas would start it now"],
+    "expectedStartAt": "2026-01-02T14:00:00.000Z",
+}
+
+
+def written(tmp_path: Path, text: str = JOB) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_job_that_would_start_is_told_with_its_place_and_price(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("POST", "/v1/plans", of_json(STARTS))
+    outcome = command("plan", "-f", written(tmp_path))
+    assert outcome.code == 0
+    for told in ("would start now, 0.36 an hour", "node-0"):
+        assert told in outcome.out
+    assert [request.path for request in api.requests] == ["/v1/plans"]
+
+
+def test_a_job_that_would_wait_is_told_why_for_whom_until_when_and_what_would_start_it(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("POST", "/v1/plans", of_json(WAITS))
+    out = command("plan", "-f", written(tmp_path)).out
+    for told in (
+        "would wait",
+        "waits for capacity",
+        "tj-abcdefghijkl",
+        "others",
+        "3 cores",
+        "starts by",
+        "(--set spec.roles.0.replicas=1)",
+    ):
+        assert told in out
+
+
+def test_errors_are_told_at_their_place(command: Command, api: FakePlatform, tmp_path: Path) -> None:
+    fault = ("/spec/roles/0/replicas", "never-fits", "give at most 8")
+    api.on("POST", "/v1/plans", problem(422, "invalid-input", "1 thing is wrong", fault))
+    outcome = command("plan", "-f", written(tmp_path))
+    assert outcome.code == ExitCode.INVALID
+    assert "job.yaml:4:27: error: give at most 8" in outcome.err
+
+
+def test_a_folder_of_code_is_named_by_the_digest_that_it_would_have_and_not_uploaded(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("print()")
+    api.on("POST", "/v1/plans", of_json(STARTS))
+    text = JOB.replace("spec: {", "spec: {code: {upload: ./src}, ")
+    assert command("plan", "-f", written(tmp_path, text), "-o", "json").json == STARTS
+    assert api.requests[0].json["spec"]["code"]["upload"].startswith("sha256:")
+
+
+def test_plans_are_for_jobs_alone(command: Command, api: FakePlatform, tmp_path: Path) -> None:
+    outcome = command("plan", "-f", written(tmp_path, JOB + "---\nkind: Pool\nmetadata: {name: p}\n"))
+    assert outcome.code == ExitCode.INVALID
+    assert "there is also Pool" in outcome.err
+    assert api.requests == []
