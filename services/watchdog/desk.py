@@ -56,7 +56,7 @@ class Desk:
         self._catalog = CatalogWatch(bus, (Notification, AdminRule))
         self._revocations = KvRevocations(bus.js, clock)
         self._log = IncidentLog(settings.incidents_file)
-        self._recording = Recording(bus, self._log, agents, clock, registry)
+        self._recording = Recording(bus, self._log, agents, blobs, clock, registry)
         self._outbox = Outbox(settings.outbox_file)
         webhooks = Webhooks(Destinations.parse(settings.webhook_networks))
         vault = Vault(bus, settings.keyring())

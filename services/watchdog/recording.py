@@ -2,7 +2,7 @@
 
 Follows the record from where the log is. An outage is put on record before the incident that completes it is kept, so a
 watchdog that dies in between comes to the same outage again, with the same id. Old incidents, as they are read while a
-log is built anew, make no outages: those that they made are on record.
+log is built anew, make no outages: those that they made are on record. The evidence of a deleted job goes with it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from services.watchdog.domain import outages
 from services.watchdog.domain.outages import WINDOW_S, Place, Sighting
 from shared import events as ev
 from shared.bus import Bus, BusUnavailableError, CaughtUp
+from shared.bus.blobs import Blobs
 from shared.clock import Clock
 from shared.events import Event, IncidentRaised, OutageSuspected
 from shared.jobs import Attempt, Job, Recorded
@@ -34,8 +35,11 @@ _TROUBLE_PAUSE_S: Final = 1.0
 class Recording:
     """Follows the stream into the log."""
 
-    def __init__(self, bus: Bus, log: IncidentLog, agents: Agents, clock: Clock, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, bus: Bus, log: IncidentLog, agents: Agents, blobs: Blobs, clock: Clock, registry: CollectorRegistry
+    ) -> None:
         self._bus = bus
+        self._blobs = blobs
         self._kept = log
         self._agents = agents
         self._clock = clock
@@ -66,7 +70,15 @@ class Recording:
             case OutageSuspected() as outage:
                 self._kept.put_outage(recorded, outage)
             case ev.Deleted():
+                await self._remove_evidence(recorded.event.subject)
                 self._kept.forget(recorded)
+
+    async def _remove_evidence(self, job_id: str) -> None:
+        job = await self._bus.load_job(job_id)
+        taken = (each for attempt in job.attempts for each in attempt.evidence) if job else ()
+        for evidence in taken:
+            if evidence.digest is not None:
+                await self._blobs.remove(evidence.digest)
 
     async def _take_incident(self, recorded: Recorded, incident: IncidentRaised) -> None:
         places: tuple[Place, ...] = ()

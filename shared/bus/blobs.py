@@ -72,6 +72,11 @@ class Blobs:
             raise NoSuchThingError("uploaded archive", digest) from error
         partial.replace(target)
 
+    async def remove(self, digest: str) -> None:
+        """Remove an object; one that is not there is removed already."""
+        with _unavailable(digest), contextlib.suppress(NotFoundError, ObjectNotFoundError):
+            await (await self._store()).delete(digest)
+
     async def _store(self) -> ObjectStore:
         return await self._js.object_store(self._bucket)
 

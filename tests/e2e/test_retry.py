@@ -190,6 +190,28 @@ def test_a_progress_bar_without_line_ends_is_output(platform: Platform) -> None:
     assert [each for each in attempts[0]["incidents"] if each["rule"] == "hang"] == []
 
 
+def test_rules_and_notifications_are_applied_like_anything_else(platform: Platform) -> None:
+    """The address is on this machine, so nothing is posted, and the reason is told."""
+    tried = {
+        "class": "user",
+        "anyOf": [["scratch volume gone"]],
+        "advice": "Ask the storage team.",
+        "matches": ["scratch volume gone"],
+    }
+    hook = {"events": ["failed"], "webhook": {"url": "http://127.0.0.1:9/hook"}}
+    for kind, name, spec in (("Rule", "scratch-gone", tried), ("Notification", "mine", hook)):
+        metadata = {"apiVersion": "trainmaster/v1", "kind": kind, "metadata": {"name": name}}
+        platform.apply({**metadata, "spec": spec})
+    job = submit(platform, "tells", "echo E scratch volume gone; exit 3", policy("Advanced", 1))
+    assert ended(platform, job)[0] == "Failed"
+    await_("the rule was found", lambda: "tells" in platform.cli("get", "incidents", "--rule", "scratch-gone").stdout)
+    assert "shadow" in platform.cli("get", "rules", "scratch-gone").stdout
+    await_(
+        "the notice was given up",
+        lambda: "not on the public internet" in platform.cli("get", "notifications", "mine", "-o", "json").stdout,
+    )
+
+
 @pytest.mark.chaos
 def test_a_platform_killed_while_a_job_is_in_deciding_decides_with_the_whole_log(own_platform: Platform) -> None:
     platform = own_platform

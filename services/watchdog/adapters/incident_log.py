@@ -140,13 +140,17 @@ class IncidentLog:
                 self._put_places(database, recorded, incident.rule, at_ms, places)
 
     def put_outage(self, recorded: Recorded, outage: OutageSuspected) -> None:
-        """Keep a platform incident."""
-        body = outage.model_dump_json(by_alias=True, exclude_none=True)
-        place, at_ms = (outage.rule, outage.place_kind, outage.place), _millis(outage.at)
+        """Keep a platform incident, with those jobs that were hit while it was on its way here."""
+        body, at_ms = outage.model_dump_json(by_alias=True, exclude_none=True), _millis(outage.at)
+        place = Place(outage.place_kind, outage.place)
+        seen = sorted(self.sightings(outage.rule, place, outage.since), key=lambda each: each.sequence)
+        jobs = list(dict.fromkeys([*outage.jobs, *(each.job for each in seen)]))
+        last_ms = max([at_ms, *(_millis(each.at) for each in seen)])
+        key = (recorded.sequence, recorded.event.id, outage.rule, place.kind, place.name)
         with self._transaction(recorded.sequence) as database:
             database.execute(
                 "INSERT OR IGNORE INTO outages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (recorded.sequence, recorded.event.id, *place, at_ms, at_ms, json.dumps(outage.jobs), body),
+                (*key, at_ms, last_ms, json.dumps(jobs), body),
             )
 
     def forget(self, recorded: Recorded) -> None:

@@ -12,6 +12,8 @@ import pytest
 from services.watchdog.bootstrap import WatchdogService, bootstrap
 from shared import events as ev
 from shared.bus import Bus
+from shared.bus.blobs import Blobs
+from shared.bus.streams import EVIDENCE_BUCKET
 from shared.catalog import CatalogStore, Project
 from shared.clock import SystemClock
 from tests.support.nats import NatsServer
@@ -105,6 +107,26 @@ async def test_evidence_is_read_by_its_owner(bus: Bus, watchdog: WatchdogService
         assert (await http.get(f"/v1/incidents/evidence/{job.id}/sha256:{'0' * 64}")).status_code == 404
     async with client(watchdog, tmp_path, "bob") as http:
         assert (await http.get(f"/v1/incidents/evidence/{job.id}/{told['digest']}")).status_code == 404
+
+
+async def test_incidents_and_evidence_go_with_their_job(bus: Bus, watchdog: WatchdogService, tmp_path: Path) -> None:
+    job = await TestJob(bus, 2).run(hangDetection={"enabled": True, "silence": "60s"})
+    await job.tell(ev.IncidentRaised(rule="hang", line="silent", at=SystemClock().now()))
+    blobs = Blobs(bus.js, EVIDENCE_BUCKET)
+    async with client(watchdog, tmp_path) as http:
+        (told,) = await items(http, 1, f"/v1/incidents/evidence/{job.id}")
+        assert await blobs.exists(told["digest"])
+        await job.fail(1, 1)
+        await job.decision()
+        job._sequence = (await job.now()).sequence
+        await job.tell(ev.Failed(reason="failed"))
+        await job.tell(ev.Deleted(by="ada"))
+
+        async def look() -> bool | None:
+            left = (await http.get("/v1/incidents")).json()["items"]
+            return True if not left and not await blobs.exists(told["digest"]) else None
+
+        await eventually(look)
 
 
 async def test_the_same_rule_in_three_jobs_of_a_node_is_one_incident_of_the_platform(
