@@ -7,6 +7,10 @@ have cut it anywhere), is deleted and built again from the events. Events that h
 is then, are written together or not at all, each job once; while the disk is full the same events are tried again, and
 only then the memory and the listeners learn of them. At a start only live jobs are read, which have an index.
 
+Jobs that ended long ago are in ARCHIVE and no more in JOBS. Their bundles are folded as any events are, which changes
+nothing of what is known already: first those that were there before, then JOBS, and then whatever is archived from now
+on; for a job may have moved from the one to the other while it was read. Only then everything has caught up.
+
 Whoever appends and then reads its own write calls `reached(sequence)`. `on_event` listeners are called after each
 event, with the job before and after it, in stream order; `caught_up` is set once all past events are folded.
 """
@@ -16,18 +20,20 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 
-from shared.bus import Bus, CaughtUp
+from shared.bus import Bundle, Bus, CaughtUp
+from shared.bus.streams import ARCHIVE
 from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
 from shared.rebuildable import open_rebuildable
+from shared.tasks import run_together
 
-_SCHEMA_VERSION: Final = 2
+_SCHEMA_VERSION: Final = 3
 _RETRY_S: Final = 1.0
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -89,6 +95,14 @@ class JobReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a read model is in JOBS and in ARCHIVE after some events; None where they do not tell."""
+
+    sequence: int | None = None
+    archived: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Change:
     """A job before and after an event."""
 
@@ -108,6 +122,8 @@ class JobReadModel:
         self._listeners: list[Listener] = []
         self._moved = asyncio.Condition()
         self._db: sqlite3.Connection | None = None
+        self._archived = 0
+        self._jobs_read = asyncio.Event()
         self.sequence = 0
         self.caught_up = asyncio.Event()
 
@@ -144,13 +160,50 @@ class JobReadModel:
     async def run(self) -> None:
         """Follow for ever."""
         await self._open()
+        await self._read_archive()
+        await run_together(self._follow_jobs(), self._follow_archive())
+
+    async def _follow_jobs(self) -> None:
         async for batch in self._bus.follow_batches(after=self.sequence):
-            await self._take_patiently([item for item in batch if isinstance(item, Recorded)])
+            events = [item for item in batch if isinstance(item, Recorded)]
+            await self._take_patiently(events, Reach(sequence=events[-1].sequence if events else self.sequence))
             for item in batch:
                 if isinstance(item, CaughtUp):
-                    self._announce(item)
+                    self.sequence = max(self.sequence, item.sequence)
+                    self._jobs_read.set()
             async with self._moved:
                 self._moved.notify_all()
+
+    async def _read_archive(self) -> None:
+        """Take what has been archived by now."""
+        async with aclosing(self._bus.follow_archive(after=self._archived)) as following:
+            async for batch in following:
+                await self._take_bundles([item for item in batch if isinstance(item, Bundle)])
+                if any(isinstance(item, CaughtUp) for item in batch):
+                    return
+
+    async def _follow_archive(self) -> None:
+        """Take what was archived since, and what moved there before it was read in JOBS, with what came behind it."""
+        await self._jobs_read.wait()
+        async for batch in self._bus.follow_archive(after=self._archived):
+            bundles = [item for item in batch if isinstance(item, Bundle)]
+            missed = {job for bundle in bundles for job in self._unknown_of(bundle)}
+            await self._take_bundles(bundles)
+            for job in missed:
+                await self._take_patiently(await self._bus.history.job_events(job), Reach())
+            if not self.caught_up.is_set() and any(isinstance(item, CaughtUp) for item in batch):
+                self._announce()
+
+    async def _take_bundles(self, bundles: list[Bundle]) -> None:
+        events = [recorded for bundle in bundles for recorded in bundle.events]
+        await self._take_patiently(events, Reach(archived=bundles[-1].sequence if bundles else self._archived))
+
+    def _unknown_of(self, bundle: Bundle) -> Iterator[str]:
+        """The job of the bundle, where it is news."""
+        last = max((each for each in bundle.events if each.event.data.KIND == "state"), default=None, key=_sequence_of)
+        known = self.get(last.event.subject) if last is not None else None
+        if last is not None and (known is None or known.sequence < last.sequence):
+            yield last.event.subject
 
     def close(self) -> None:
         """Close the file."""
@@ -160,14 +213,15 @@ class JobReadModel:
 
     async def _open(self) -> None:
         identity, last = await self._bus.stream_identity()
+        last_archived = (await self._bus.stream_identity(ARCHIVE))[1]
         existed = self._path.exists() and self._path.stat().st_size > 0
         try:
             self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
-            self.sequence = int(stored["sequence"])
+            self.sequence, self._archived = int(stored["sequence"]), int(stored["archived"])
             whole = self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
             same = (stored["stream"], stored["boot"]) == (identity, _boot_id())
-            usable = whole and same and self.sequence <= last
+            usable = whole and same and self.sequence <= last and self._archived <= last_archived
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
         except (sqlite3.Error, KeyError, ValueError) as error:
@@ -185,35 +239,36 @@ class JobReadModel:
         self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-        known = "INSERT INTO meta VALUES ('stream', ?), ('boot', ?), ('sequence', '0')"
+        known = "INSERT INTO meta VALUES ('stream', ?), ('boot', ?), ('sequence', '0'), ('archived', '0')"
         self._db.execute(known, (identity, _boot_id()))
-        self.sequence = 0
+        self.sequence = self._archived = 0
         self._live = {}
 
-    def _announce(self, reached: CaughtUp) -> None:
-        self.sequence = max(self.sequence, reached.sequence)
+    def _announce(self) -> None:
         self.caught_up.set()
-        self._log.info("readmodel_caught_up", sequence=reached.sequence, live=len(self._live))
+        self._log.info("readmodel_caught_up", sequence=self.sequence, live=len(self._live))
 
-    async def _take_patiently(self, events: list[Recorded]) -> None:
+    async def _take_patiently(self, events: list[Recorded], reach: Reach) -> None:
         while events:
             try:
-                self._take(events)
+                self._take(events, reach)
             except sqlite3.OperationalError as error:
                 self._log.error("readmodel_not_written", sequence=events[0].sequence, reason=str(error))
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
 
-    def _take(self, events: list[Recorded]) -> None:
+    def _take(self, events: list[Recorded], reach: Reach) -> None:
         changes = list(self._changes(events))
-        self._write(events[-1].sequence, changes)
+        self._write(reach, changes)
         for change in changes:
             self._remember(change.after)
-            self.sequence = change.recorded.sequence
+            if reach.sequence is not None:
+                self.sequence = change.recorded.sequence
             for listener in self._listeners:
                 listener(change.before, change.after, change.recorded)
-        self.sequence = events[-1].sequence
+        self.sequence = self.sequence if reach.sequence is None else reach.sequence
+        self._archived = self._archived if reach.archived is None else reach.archived
 
     def _changes(self, events: list[Recorded]) -> Iterator[_Change]:
         """What the events change, one after the other."""
@@ -240,7 +295,7 @@ class JobReadModel:
         else:
             self._live[job.id] = job
 
-    def _write(self, sequence: int, changes: list[_Change]) -> None:
+    def _write(self, reach: Reach, changes: list[_Change]) -> None:
         """Write how far the file is, and the jobs that changed, or nothing; raises OperationalError."""
         new = {change.after.id for change in changes if change.before is None}
         moved = {change.after.id: change.after for change in changes}
@@ -248,7 +303,9 @@ class JobReadModel:
         with self._database:
             for job in moved.values():
                 self._store(job, is_new=job.id in new)
-            self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(sequence),))
+            for key, value in (("sequence", reach.sequence), ("archived", reach.archived)):
+                if value is not None:
+                    self._database.execute("UPDATE meta SET value = ? WHERE key = ?", (str(value), key))
 
     def _store(self, job: Job, *, is_new: bool) -> None:
         live = job.state not in ENDED
@@ -268,6 +325,10 @@ class JobReadModel:
         if self._db is None:
             raise RuntimeError("the read model is not running")
         return self._db
+
+
+def _sequence_of(recorded: Recorded) -> int:
+    return recorded.sequence
 
 
 def position(job: Job) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSet
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
 from services.scheduler.settings import SchedulerSettings
 from services.submitter.bootstrap import bootstrap as bootstrap_submitter
-from services.submitter.settings import SubmitterSettings
+from services.submitter.settings import ArchiveSettings, SubmitterSettings
 from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
 from services.watchdog.settings import WatchdogSettings
 from shared.asset_settings import SourceSettings
@@ -155,6 +155,7 @@ class _Platform:
         submitter = SubmitterSettings.model_validate(
             self._common("submitter")
             | assets
+            | read_settings(ArchiveSettings, os.environ).model_dump()
             | {
                 "home": root,
                 "signing_key_file": self._home.signing_key,

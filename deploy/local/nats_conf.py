@@ -15,6 +15,7 @@ from typing import Final
 from shared.agent_evidence import STACKS_SUBJECTS
 from shared.agent_wire import PROBE_SUBJECTS
 from shared.bus.streams import (
+    ARCHIVE,
     BILLING,
     CATALOG_BUCKET,
     CODE_BUCKET,
@@ -104,7 +105,7 @@ def _catalog(*kinds: str) -> tuple[str, ...]:
 
 
 _CATALOG_CHANGES: Final = f"$KV.{CATALOG_BUCKET}.>"
-_EVERYBODY: Final = ("$JS.API.INFO", *_reads(JOBS), *_reads(f"KV_{REVOCATION_BUCKET}"))
+_EVERYBODY: Final = ("$JS.API.INFO", *_reads(JOBS), *_reads(ARCHIVE), *_reads(f"KV_{REVOCATION_BUCKET}"))
 
 _RIGHTS: Final[Mapping[str, Rights]] = {
     "platform": Rights((">",), (">",)),
@@ -113,6 +114,8 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_EVERYBODY,
             *_authored("submitter"),
             "tm.name.*",
+            "tm.archive.*",
+            f"$JS.API.STREAM.PURGE.{JOBS}",
             "tm.dlq.submitter.>",
             *_catalog("storage", "dataset", "model", "image", "code-set", "secret", "project", "user", "group"),
             *_reads(f"OBJ_{CODE_BUCKET}"),

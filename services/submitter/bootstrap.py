@@ -15,6 +15,7 @@ from services.submitter.api.accounts import accounts_router, login_router
 from services.submitter.api.assets import assets_router, uploads_router
 from services.submitter.api.jobs import job_events_router, jobs_router
 from services.submitter.handlers.accounts import AccountHandlers
+from services.submitter.handlers.archiving import Archiving
 from services.submitter.handlers.assets import AssetHandlers
 from services.submitter.handlers.expiry import Expiry
 from services.submitter.handlers.jobs import JobHandlers
@@ -52,6 +53,7 @@ class Submitter:
     catalog: CatalogWatch
     revocations: KvRevocations
     expiry: Expiry
+    archiving: Archiving
     name: str = "submitter"
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -68,7 +70,8 @@ class Submitter:
         self.stopping.set()
 
     def _works(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        return (self.jobs.run(), self.catalog.run(), self.revocations.run(), self.expiry.run())
+        following = (self.jobs.run(), self.catalog.run(), self.revocations.run())
+        return (*following, self.expiry.run(), self.archiving.run())
 
 
 async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> Submitter:
@@ -114,7 +117,9 @@ async def bootstrap(settings: SubmitterSettings, clock: Clock | None = None) -> 
             "revocations": revocations.check,
         },
     )
-    return Submitter(app, bus, jobs, catalog, revocations, Expiry(jobs, handlers, clock))
+    expiry = Expiry(jobs, handlers, clock)
+    archiving = Archiving(bus, jobs, clock, settings.archive_after_s)
+    return Submitter(app, bus, jobs, catalog, revocations, expiry, archiving)
 
 
 def _routers(

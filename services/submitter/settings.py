@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from shared.asset_settings import AssetSettings
 
 
-class SubmitterSettings(AssetSettings):
+class ArchiveSettings(BaseModel):
+    """What the launcher reads from its own environment for the submitter: `TRAINMASTER_ARCHIVE_AFTER_S`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    archive_after_s: float = Field(
+        7 * 24 * 3600, ge=1, description="seconds from the end of a job until its events move from JOBS to ARCHIVE"
+    )
+
+
+class SubmitterSettings(AssetSettings, ArchiveSettings):
     """What the submitter needs to know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     nats_user: str = "submitter"
     home: Path = Field(description="directory of the platform's state; the read model lies below it")

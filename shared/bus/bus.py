@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Final
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
+from shared.bus.archive import Archive
 from shared.bus.connection import BusOptions, connect
 from shared.bus.errors import BusUnavailableError
-from shared.bus.follow import Batch, CaughtUp, Follower
+from shared.bus.follow import Batch, Bundle, CaughtUp, Follower, read_bundle, read_event
 from shared.bus.history import History
 from shared.bus.publish import Fence, Publisher, Transition, Write
-from shared.bus.streams import JOBS
+from shared.bus.streams import ARCHIVE, JOBS
 from shared.events import Event, subject_of
 from shared.jobs import Job, Recorded
 
 JOB_SUBJECTS: Final = ("tm.job.>",)
+ARCHIVE_SUBJECTS: Final = ("tm.archive.*",)
 _FLUSH_S: Final = 2.0
 
 
@@ -33,6 +35,7 @@ class Bus:
         self.js: JetStreamContext = client.jetstream()
         self.history = History(client, self.js)
         self._publisher = Publisher(client, self.history, patience_s=patience_s)
+        self.archive = Archive(self.js, self.history, self._publisher)
 
     @classmethod
     async def connect(cls, options: BusOptions, *, patience_s: float = 30.0) -> Bus:
@@ -67,20 +70,24 @@ class Bus:
         return await self._publisher.elect(event, expected)
 
     async def load_job(self, job: str) -> Job | None:
-        """The job, folded from its events."""
+        """The job, folded from its events, archived ones included."""
         return await self.history.job(job)
 
     def follow(
         self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS
     ) -> AsyncIterator[Recorded | CaughtUp]:
         """Every event behind a sequence, for ever; `CaughtUp` once in between."""
-        return Follower(self.client, self.js, stream, list(subjects), after).messages()
+        return Follower(self.client, self.js, stream, list(subjects), after, read_event).messages()
 
     def follow_batches(
         self, *, after: int, stream: str = JOBS, subjects: Sequence[str] = JOB_SUBJECTS, last_only: bool = False
     ) -> AsyncIterator[Batch]:
         """The same, as many at a time as have come; with `last_only` of each subject's past the last one alone."""
-        return Follower(self.client, self.js, stream, list(subjects), after, last_only=last_only).batches()
+        return Follower(self.client, self.js, stream, list(subjects), after, read_event, last_only=last_only).batches()
+
+    def follow_archive(self, *, after: int) -> AsyncGenerator[tuple[Bundle | CaughtUp, ...], None]:
+        """Every bundle of archived events behind a sequence of ARCHIVE, for ever, as many at a time as have come."""
+        return Follower(self.client, self.js, ARCHIVE, list(ARCHIVE_SUBJECTS), after, read_bundle).batches()
 
     async def stream_identity(self, stream: str = JOBS) -> tuple[str, int]:
         """When the stream was made and its last sequence: a read model of another stream must be rebuilt."""

@@ -5,7 +5,8 @@ missed heartbeat or a lost connection makes the follower throw the consumer away
 message it gave out. `CaughtUp` is given once, when everything that the stream held at the start has been given.
 
 Whoever writes to a disk takes `batches`: whatever has come by the time it asks, so that a long past is read in large
-steps and the present one event at a time.
+steps and the present one event at a time. What a message means is up to a reader: `read_event`, or `read_bundle` for
+ARCHIVE.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 from nats.aio.client import Client
@@ -26,6 +27,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError
 
+from shared.bundles import MalformedBundleError, unpack
 from shared.events import EventError, decode
 from shared.jobs import Recorded
 
@@ -48,10 +50,31 @@ class _LostTrackError(Exception):
     """The consumer skipped or fell silent: make a new one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Archived events of one job; `sequence` is that of the bundle in ARCHIVE, the events have those of JOBS."""
+
+    sequence: int
+    events: tuple[Recorded, ...]
+
+
+Item = TypeVar("Item")
+Reader = Callable[[int, str, bytes], Item]
 Batch = tuple[Recorded | CaughtUp, ...]
 
 
-class Follower:
+def read_event(sequence: int, subject: str, body: bytes) -> Recorded:
+    """A message that is an event; raises EventError."""
+    return Recorded(sequence, subject, decode(body))
+
+
+def read_bundle(sequence: int, _subject: str, body: bytes) -> Bundle:
+    """A message of ARCHIVE; raises MalformedBundleError, EventError."""
+    events = (Recorded(message.sequence, message.subject, decode(message.body)) for message in unpack(body))
+    return Bundle(sequence, tuple(events))
+
+
+class Follower(Generic[Item]):
     """One pass over a stream that never ends."""
 
     def __init__(
@@ -61,9 +84,11 @@ class Follower:
         stream: str,
         subjects: list[str],
         after: int,
+        read: Reader[Item],
         *,
         last_only: bool = False,
     ) -> None:
+        self._read = read
         self._client = client
         self._js = js
         self._stream = stream
@@ -74,13 +99,13 @@ class Follower:
         self._announced = False
         self._log = structlog.get_logger(stream=stream)
 
-    async def messages(self) -> AsyncIterator[Recorded | CaughtUp]:
+    async def messages(self) -> AsyncIterator[Item | CaughtUp]:
         """Events as they come; what is no event is logged and left out."""
         async for batch in self.batches():
             for item in batch:
                 yield item
 
-    async def batches(self) -> AsyncIterator[Batch]:
+    async def batches(self) -> AsyncGenerator[tuple[Item | CaughtUp, ...], None]:
         """The same, as many at a time as have come; never none."""
         while True:
             try:
@@ -90,7 +115,7 @@ class Follower:
                 self._log.info("follow_resumed", after=self._last, reason=str(error) or type(error).__name__)
             await asyncio.sleep(_PAUSE_S)
 
-    async def _consume(self) -> AsyncIterator[Batch]:
+    async def _consume(self) -> AsyncIterator[tuple[Item | CaughtUp, ...]]:
         inbox, arrivals = self._client.new_inbox(), _Arrivals(self._client)
         subscription = await self._client.subscribe(
             inbox, cb=arrivals.on_message, pending_msgs_limit=-1, pending_bytes_limit=-1
@@ -128,9 +153,9 @@ class Follower:
             num_replicas=1,
         )
 
-    async def _given(self, messages: list[Msg]) -> tuple[Batch, Exception | None]:
+    async def _given(self, messages: list[Msg]) -> tuple[tuple[Item | CaughtUp, ...], Exception | None]:
         """What these messages give; where something is wrong with one, those before it, and the error."""
-        batch: list[Recorded | CaughtUp] = []
+        batch: list[Item | CaughtUp] = []
         try:
             for message in messages:
                 if (message.headers or {}).get("Status") == "100":
@@ -141,25 +166,25 @@ class Follower:
             return tuple(batch), error
         return tuple(batch), None
 
-    def _taken(self, message: Msg) -> Iterator[Recorded | CaughtUp]:
+    def _taken(self, message: Msg) -> Iterator[Item | CaughtUp]:
         metadata = message.metadata
         self._delivered += 1
         if metadata.sequence.consumer != self._delivered:
             raise _LostTrackError(f"delivery {metadata.sequence.consumer} came instead of {self._delivered}")
         self._last = metadata.sequence.stream
-        recorded = self._recorded(message)
-        if recorded is not None:
-            yield recorded
+        item = self._item(message)
+        if item is not None:
+            yield item
         if not self._announced and metadata.num_pending == 0:
             self._announced = True
             yield CaughtUp(self._last)
 
-    def _recorded(self, message: Msg) -> Recorded | None:
+    def _item(self, message: Msg) -> Item | None:
         if not message.data:
             return None
         try:
-            return Recorded(self._last, message.subject, decode(message.data))
-        except EventError as error:
+            return self._read(self._last, message.subject, message.data)
+        except (EventError, MalformedBundleError) as error:
             self._log.error("event_unreadable", subject=message.subject, sequence=self._last, error=error.message)
             return None
 

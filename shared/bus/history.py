@@ -1,5 +1,7 @@
 """Reading what the streams hold of one subject: all events of a job, the last state event, the epoch.
 
+A job's events are in JOBS, and those of a job that ended long ago in ARCHIVE (see `archive`); what follows reads both.
+
 All events of a subject come from one batched direct read (ADR-31 of NATS): a request with `next_by_subj` is answered by
 a message an event and a closing status, which is several times quicker than making a consumer.
 """
@@ -7,6 +9,7 @@ a message an event and a closing status, which is several times quicker than mak
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
 import structlog
@@ -16,13 +19,15 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
+from shared.bundles import Stored, merged, unpack
 from shared.bus.errors import BusError, BusUnavailableError
-from shared.bus.streams import EPOCH_SUBJECT, JOBS
+from shared.bus.streams import ARCHIVE, EPOCH_SUBJECT, JOBS
 from shared.events import EventError, decode
 from shared.jobs import IllegalTransitionError, Job, Recorded, fold
 
 _BATCH: Final = 1000
 _TIMEOUT_S: Final = 5.0
+_FIRST_OF_JOB: Final = ".state.submitted"
 _NOT_FOUND: Final = "404"
 _END_OF_BATCH: Final = "204"
 
@@ -36,14 +41,43 @@ class History:
         self._log = structlog.get_logger()
 
     async def job_events(self, job: str) -> list[Recorded]:
-        """All events of a job, in stream order; what is no event is logged and left out."""
-        recorded = []
-        for message in await self.messages(JOBS, f"tm.job.{job}.>"):
+        """All events of a job, archived ones included, in their order; what is no event is logged and left out."""
+        return list(self.readable(await self._job_messages(job)))
+
+    async def job_messages_in_jobs(self, job: str) -> list[Stored]:
+        """What JOBS holds of a job."""
+        return [_stored_of(message) for message in await self.messages(JOBS, f"tm.job.{job}.>")]
+
+    async def archived(self, job: str) -> tuple[list[Stored], int]:
+        """What ARCHIVE holds of a job, and the sequence of its last bundle there, 0 where there is none."""
+        bundles = await self.messages(ARCHIVE, archive_subject(job))
+        last = sequence_of(bundles[-1]) if bundles else 0
+        return merged(*(unpack(bundle.data) for bundle in bundles)), last
+
+    async def events(self, subject: str) -> AsyncIterator[Recorded]:
+        """Events of JOBS on a subject, which may have wildcards, the oldest first, read as they are asked for."""
+        next_sequence = 1
+        while True:
+            page, pending = await self._page(JOBS, subject, next_sequence)
+            for recorded in self.readable(map(_stored_of, page)):
+                yield recorded
+            if not pending or not page:
+                return
+            next_sequence = sequence_of(page[-1]) + 1
+
+    def readable(self, messages: Iterable[Stored]) -> Iterator[Recorded]:
+        """The events of messages; what is no event is logged and left out."""
+        for message in messages:
             try:
-                recorded.append(recorded_of(message))
+                yield Recorded(message.sequence, message.subject, decode(message.body))
             except EventError as error:
-                self._log.error("event_unreadable", job=job, error=error.message)
-        return recorded
+                self._log.error("event_unreadable", subject=message.subject, error=error.message)
+
+    async def _job_messages(self, job: str) -> list[Stored]:
+        present = await self.job_messages_in_jobs(job)
+        if present and present[0].subject.endswith(_FIRST_OF_JOB):
+            return present
+        return merged((await self.archived(job))[0], present)
 
     async def job(self, job: str) -> Job | None:
         """The job as its events tell it, None where there are none."""
@@ -113,6 +147,15 @@ class History:
             raise BusUnavailableError(f"JetStream did not answer for {subject} within {_TIMEOUT_S:g} s") from error
         finally:
             await replies.unsubscribe()
+
+
+def archive_subject(job: str) -> str:
+    """Subject of a job's bundles."""
+    return f"tm.archive.{job}"
+
+
+def _stored_of(message: Msg) -> Stored:
+    return Stored(sequence_of(message), (message.headers or {})["Nats-Subject"], message.data)
 
 
 def sequence_of(message: Msg) -> int:

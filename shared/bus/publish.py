@@ -24,7 +24,7 @@ from nats.errors import ConnectionClosedError, ConnectionReconnectingError, NoRe
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from shared.bus.errors import BusError, BusUnavailableError, ConcurrentWriteError, FencedError
-from shared.bus.history import History
+from shared.bus.history import History, archive_subject
 from shared.bus.streams import EPOCH_SUBJECT, JOBS, NODES, USAGE
 from shared.events import CONTENT_TYPE, Event, encode, subject_of
 from shared.ids import name_token
@@ -152,6 +152,16 @@ class Publisher:
             last = await self._history.last_event(subject, stream=USAGE)
             if last is not None and last.event.same_fact(event):
                 return last.sequence
+            raise ConcurrentWriteError(subject, expected)
+        if answer.error_code:
+            raise BusError(f"{subject} was refused: {answer.error}")
+        return answer.sequence
+
+    async def archive(self, job: str, bundle: bytes, expected: int) -> int:
+        """Append a bundle behind the job's last one; gives its sequence. Raises ConcurrentWriteError."""
+        subject = archive_subject(job)
+        answer = await self._send([_Message(subject, bundle, {EXPECTED_SEQUENCE: str(expected)})])
+        if answer.error_code == _WRONG_SEQUENCE:
             raise ConcurrentWriteError(subject, expected)
         if answer.error_code:
             raise BusError(f"{subject} was refused: {answer.error}")

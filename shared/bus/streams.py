@@ -1,9 +1,9 @@
 """Which streams, consumers and buckets there are, as data; `provision` makes them so.
 
-Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; `USAGE` is
-what bills are made of, so nobody can take a message out of it; `LOGS` is transit: bounded, holds a message until its
-consumers have it and an hour at most, refuses new messages when full (the agent then waits, its files are the buffer)
-and is written without a sync a message.
+Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; jobs that
+ended long ago move on to `ARCHIVE`. Nobody can take a message out of `ARCHIVE`, nor out of `USAGE`, which bills are
+made of. `LOGS` is transit: bounded, holds a message until its consumers have it and an hour at most, refuses new
+messages when full (the agent then waits, its files are the buffer) and is written without a sync a message.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from shared.logs_wire import LOG_PARTITIONS
 from shared.units import GIB, MIB
 
 JOBS: Final = "JOBS"
+ARCHIVE: Final = "ARCHIVE"
 USAGE: Final = "USAGE"
 NODES: Final = "NODES"
 LOGS: Final = "LOGS"
@@ -119,6 +120,16 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             allow_direct=True,
             allow_atomic=True,
             allow_msg_ttl=True,
+            duplicate_window=120,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
+            name=ARCHIVE,
+            subjects=["tm.archive.*"],
+            storage=StorageType.FILE,
+            deny_delete=True,
+            deny_purge=True,
+            allow_direct=True,
             duplicate_window=120,
             num_replicas=replicas,
         ),

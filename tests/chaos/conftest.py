@@ -9,10 +9,13 @@ import pytest
 
 from tests.support.platform import Platform
 
+ARCHIVE_AFTER_S = 5
+
 
 @pytest.fixture
-def storm_platform(tmp_path: Path) -> Iterator[Platform]:
-    """Two nodes, and a storage `scratch` on which jobs keep their accounts."""
+def storm_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
+    """Two nodes, and a storage `scratch` on which jobs keep their accounts; jobs are archived in the middle of it."""
+    monkeypatch.setenv("TRAINMASTER_ARCHIVE_AFTER_S", str(ARCHIVE_AFTER_S))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     platform = Platform(tmp_path / "home", nodes=2, scratch=scratch)

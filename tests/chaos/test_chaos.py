@@ -69,6 +69,8 @@ def _complaints(storm: Storm) -> Iterator[str]:
     stories = witness.read_stories(storm.platform.home)
     if set(stories) != set(storm.ids.values()):
         yield f"the stream has other jobs than were submitted: {set(stories) ^ set(storm.ids.values())}"
+    if not witness.archived_jobs(storm.platform.home) & set(storm.ids.values()):
+        yield "no job was archived"
     for name, job in storm.ids.items():
         yield from _complaints_about(storm.platform, name, job, fates[name], stories[job])
     yield from accounts.complaints_about_usage(storm.platform, storm.ids)

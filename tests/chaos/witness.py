@@ -1,9 +1,9 @@
 """The witness: reads what happened from the raw streams and from what the jobs wrote, and shares no code with the
 platform's own reading of them.
 
-`read_events` takes every message of the stream JOBS with plain nats-py; the checks below look at JSON, at the accounts
-that the replicas kept on their mount (see `fates`), and at the machine itself. Each check gives the complaints that it
-has, as sentences.
+`read_stories` takes every message of the streams JOBS and ARCHIVE with plain nats-py; the checks below look at JSON, at
+the accounts that the replicas kept on their mount (see `fates`), and at the machine itself. Each check gives the
+complaints that it has, as sentences.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import nats
+import zstandard
+from nats.aio.msg import Msg
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from tests.chaos.fates import Fate
@@ -44,15 +47,33 @@ class Story:
 
 
 def read_stories(home: Path) -> dict[str, Story]:
-    """Every job's state events."""
+    """Every job's state events, in the order of their sequences, wherever they are now."""
     stories: defaultdict[str, Story] = defaultdict(Story)
-    for subject, body in asyncio.run(_messages(home)):
+    for subject, body in asyncio.run(_events(home)):
         event = json.loads(body)
         if ".state." in subject:
             kind = event["type"].removeprefix("trainmaster.").removesuffix(".v1")
             stories[event["subject"]].states.append((kind, event.get("attempt", 0)))
             stories[event["subject"]].of_memory += _about_memory(kind, event)
     return stories
+
+
+def archived_jobs(home: Path) -> set[str]:
+    """Jobs of which ARCHIVE has something."""
+    return {message.subject.removeprefix("tm.archive.") for message in asyncio.run(_all(home, "ARCHIVE"))}
+
+
+async def _events(home: Path) -> list[tuple[str, bytes]]:
+    """Subject and body of each event; one that JOBS and ARCHIVE tell differently is there twice."""
+    found = {(_sequence(each), each.subject, each.data) for each in await _all(home, "JOBS", "tm.job.>")}
+    for bundle in await _all(home, "ARCHIVE"):
+        for line in map(json.loads, zstandard.ZstdDecompressor().decompress(bundle.data).splitlines()):
+            found.add((line["sequence"], line["subject"], line["text"].encode()))
+    return [(subject, body) for _sequence_in_jobs, subject, body in sorted(found)]
+
+
+def _sequence(message: Msg) -> int:
+    return message.metadata.sequence.stream
 
 
 def _about_memory(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -63,26 +84,20 @@ def _about_memory(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[str, st
         yield where, "certain" if event["data"]["rootCause"] == "out-of-memory" else "none"
 
 
-async def _messages(home: Path) -> list[tuple[str, bytes]]:
+async def _all(home: Path, stream: str, subjects: str = ">") -> list[Msg]:
     url = json.loads((home / "platform.json").read_text())["nats_url"]
     password = json.loads((home / "config" / "secrets.json").read_text())["nats_passwords"]["platform"]
     connection = await nats.connect(url, user="platform", password=password, inbox_prefix="_INBOX_platform")
     try:
-        jetstream = connection.jetstream()
-        last = (await jetstream.stream_info("JOBS")).state.last_seq
-        config = ConsumerConfig(deliver_policy=DeliverPolicy.ALL, filter_subject="tm.job.>")
-        reading = await jetstream.pull_subscribe("tm.job.>", stream="JOBS", config=config)
-        found: list[tuple[str, bytes]] = []
-        while True:
-            try:
-                batch = await reading.fetch(_FETCH, timeout=2)
-            except TimeoutError:
-                return found
-            for message in batch:
-                found.append((message.subject, message.data))
-                await message.ack()
-            if batch[-1].metadata.sequence.stream >= last:
-                return found
+        config = ConsumerConfig(deliver_policy=DeliverPolicy.ALL, filter_subject=subjects)
+        reading = await connection.jetstream().pull_subscribe(subjects, stream=stream, config=config)
+        found: list[Msg] = []
+        while (await reading.consumer_info()).num_pending:
+            with suppress(TimeoutError):
+                for message in await reading.fetch(_FETCH, timeout=2):
+                    found.append(message)
+                    await message.ack()
+        return found
     finally:
         await connection.close()
 

@@ -199,7 +199,9 @@ class JobHandlers:
     async def _try_delete(self, job: Job, principal: Principal) -> Job:
         released, deleted = transitions.delete(job, principal, self.clock.now(), traceparent=current_traceparent())
         release = await self.names.release(job, released)
-        sequence = await self.bus.append_batch([*release, Transition(deleted, job.sequence)])
+        # JOBS has nothing of a job that was archived, so the deletion is the first that it hears of it again.
+        expected = job.sequence if await self.bus.history.last_state(job.id) is not None else 0
+        sequence = await self.bus.append_batch([*release, Transition(deleted, expected)])
         return await self._after(job, sequence, deleted)
 
     # --- in common ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from services.submitter.domain.naming import NameTakenError
 from shared.bus import Bus, Claim
 from shared.bus.publish import name_subject
 from shared.documents.fields import shown
-from shared.errors import UnavailableError
 from shared.events import Event, NameClaimed
 from shared.jobs import Job
 from shared.readmodel import JobReadModel
@@ -54,8 +53,5 @@ class Names:
         return (last.event.subject if isinstance(last.event.data, NameClaimed) else None), last.sequence
 
     async def _exists(self, job: str) -> bool:
-        if self.jobs.get(job) is not None or await self.bus.history.last_state(job) is not None:
-            return True
-        if not self.jobs.caught_up.is_set():
-            raise UnavailableError("the list of jobs is still being read; try again in a moment")
-        return False
+        known = self.jobs.get(job) is not None or await self.bus.history.last_state(job) is not None
+        return known or bool((await self.bus.history.archived(job))[0])

@@ -26,6 +26,7 @@ from shared.events import Event, Payload
 from shared.ids import new_job_id
 from shared.logs_wire import LOG_PARTITIONS
 from shared.vault import Keyring, Vault
+from tests.support.archiving import acknowledge_all
 from tests.support.jobs import START, event, placed, submitted
 from tests.support.nats import NatsServer
 
@@ -176,6 +177,26 @@ async def test_nobody_else_asks_the_agent_and_it_says_nothing_unasked(buses: dic
 
 async def test_a_service_reads_nobody_elses_answers(buses: dict[str, Bus]) -> None:
     await hears_nothing(buses, "watchdog", "_INBOX_submitter.reply")
+
+
+async def test_jobs_are_archived_by_the_submitter_alone_and_the_archive_is_purged_by_nobody(
+    buses: dict[str, Bus],
+) -> None:
+    for user in ("scheduler", "watchdog", "diagnoser", "logs", "agent", "billing"):
+        with pytest.raises(Exception, match=r"timeout|Timeout|no response"):
+            await buses[user].js.publish("tm.archive.tj-aaaaaaaaaaaa", b"x", timeout=0.2)
+        with pytest.raises(Exception, match=r"timeout|Timeout"):
+            await buses[user].client.request("$JS.API.STREAM.PURGE.JOBS", b"", timeout=0.2)
+    job = new_job_id()
+    await buses["submitter"].append(event(submitted(), job), expected=0)
+    await acknowledge_all(buses["platform"])
+    assert await buses["submitter"].archive.put_away(job)
+    for user in ("scheduler", "watchdog", "diagnoser", "logs"):
+        assert await buses[user].load_job(job) is not None
+    with pytest.raises(Exception, match=r"timeout|Timeout"):
+        await buses["submitter"].client.request("$JS.API.STREAM.PURGE.ARCHIVE", b"", timeout=0.2)
+    answer = await buses["platform"].client.request("$JS.API.STREAM.PURGE.ARCHIVE", b"", timeout=2)
+    assert b"purge not permitted" in answer.data
 
 
 async def test_nobody_but_the_platform_makes_or_removes_streams(buses: dict[str, Bus]) -> None:

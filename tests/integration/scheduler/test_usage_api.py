@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from shared import events as ev
 from shared.bus.streams import USAGE
 from shared.events import Event
 from shared.jobs import JobState
+from tests.support.archiving import acknowledge_all
 from tests.support.http import calling
 from tests.support.scheduling import Rig
 from tests.support.services import eventually, running
@@ -121,6 +123,20 @@ async def test_events_and_lines_are_filtered_and_come_in_pages(rig: Rig):
             assert (await ada.get(path, params={"from": "2020-01-01T00:00:00Z"})).json()["items"] == whole
             assert (await ada.get(path, params={"from": "yesterday"})).status_code == 422
             assert (await ada.get(path, params={"cursor": "x"})).status_code == 422
+
+
+async def test_an_archived_job_is_verified_by_a_scheduler_that_begins_anew(rig: Rig):
+    async with api(rig) as users:
+        job = await ran(rig)
+        bill = await billed(users["ada"], job)
+    await acknowledge_all(rig.bus)
+    assert await rig.bus.archive.put_away(job)
+    shutil.rmtree(rig.home / "readmodels")
+    async with api(rig) as users:
+        assert await billed(users["ada"], job) == bill
+        for wanted in ({"job": job}, {}):
+            (verified,) = (await users["ada"].get("/v1/usage/verification", params=wanted)).json()["items"]
+            assert {one["verdict"] for one in verified["comparisons"]} == {"same"}
 
 
 async def test_verification_finds_a_record_that_no_event_of_the_job_bears_out(rig: Rig):
