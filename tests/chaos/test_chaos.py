@@ -82,8 +82,7 @@ def _complaints_about(platform: Platform, name: str, job: str, fate: Fate, story
     yield from witness.complaints_about_story(name, fate, story)
     yield from witness.complaints_about_memory(name, fate, story)
     yield from witness.complaints_about_runs(name, fate, runs)
-    if fate.whole_log:
-        yield from witness.complaints_about_logs(platform, name, job, runs)
+    yield from witness.complaints_about_logs(platform, name, job, fate, runs)
 
 
 def _report(storm: Storm, complaints: list[str]) -> str:

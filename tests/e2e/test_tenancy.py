@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 
-from tests.support.platform import Platform, job_document
+from tests.support.platform import Platform, await_, job_document
 
 pytestmark = pytest.mark.e2e
 
@@ -60,9 +60,20 @@ def submit(http: httpx.Client, document: dict[str, object]) -> str:
     return str(answer.json()["metadata"]["id"])
 
 
+def partial_log(platform: Platform, job: str) -> str:
+    with platform.http as http:
+        return http.get(f"/v1/logs/{job}/1/worker/0", params={"raw": "true", "offset": 0}).text
+
+
 def test_a_job_sees_no_file_of_another_user_nor_of_the_platform(platform: Platform, adas_place: Path) -> None:
-    home = platform.home
+    home, word = platform.home, "adas-word"
+    with client(platform, "ada") as ada:
+        adas = submit(ada, job_document("hers", "echo $WORD | tee /tmp/w /dev/shm/w; sleep 600", env={"WORD": word}))
+    platform.await_state(adas, "Running")
+    await_("her log is kept", lambda: word in partial_log(platform, adas))
     tries = [
+        f"grep -rhs ${{HERS}}-wor[d] {home} /tmp /dev/shm",
+        "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -a ${HERS}-wor[d]",
         f"cat {adas_place}/file",
         f"cat {home}/config/secrets.json",
         f"cat {home}/admin-password",
@@ -71,9 +82,14 @@ def test_a_job_sees_no_file_of_another_user_nor_of_the_platform(platform: Platfo
     ]
     command = "; ".join(f"{{ {attempt} ; }} 2>/dev/null" for attempt in tries) + "; ls /proc | grep -c '^[0-9]'; true"
     with client(platform, "bob") as bob:
-        job = submit(bob, job_document("prying", command))
-    assert platform.await_end(job)["status"]["state"] == "Succeeded"
+        job = submit(bob, job_document("prying", command, env={"HERS": "adas"}))
+        assert platform.await_end(job)["status"]["state"] == "Succeeded"
+        assert bob.get(f"/v1/logs/{adas}").status_code == 404
+    with client(platform, "ada") as ada:
+        assert platform.job(adas)["status"]["state"] == "Running"
+        ada.post(f"/v1/jobs/{adas}/stop")
     said = platform.log(job).decode()
+    assert word not in said
     assert SECRET not in said
     assert "nats_passwords" not in said
     assert (home / "admin-password").read_text().strip() not in said
