@@ -1,4 +1,6 @@
-"""The planner, on one thread: how long one cycle takes, and how that grows with the cluster.
+"""The scheduler: its start over a long past and its take-overs, and the planner on one thread.
+
+Of the planner: how long one cycle takes, and how that grows with the cluster.
 
 Times are of the thread (so that other work on the machine does not count), the median of several runs. A cycle goes
 from the snapshot to the plan, with a node and device ids for every replica; what comes after it (events, engine calls)
@@ -17,7 +19,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar
 
-from benchmarks import clusters
+from benchmarks import clusters, scheduler_service
 from benchmarks.report import Row, percentile, progress, report
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.columns import Columns
@@ -45,10 +47,11 @@ _VOLCANO_JOBS_A_S: Final = 55.6
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="no curve")
+    parser.add_argument("--quick", action="store_true", help="no curve, and a tenth of the past")
     quick = parser.parse_args().quick
+    rows = scheduler_service.rows(quick=quick)
     gc.disable()
-    rows = [*_cycles(_NODES), *_steady(_NODES), _rebuild(_NODES)]
+    rows += [*_cycles(_NODES), *_steady(_NODES), _rebuild(_NODES)]
     if not quick:
         rows += [row for count in _CURVE for row in _growth(count)]
     report("scheduler", rows)

@@ -31,7 +31,7 @@ from services.diagnoser.settings import DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
 from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSettings
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
-from services.scheduler.settings import SchedulerSettings
+from services.scheduler.settings import QuarantineSettings, SchedulerSettings
 from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import ArchiveSettings, SubmitterSettings
 from services.watchdog.bootstrap import bootstrap as bootstrap_watchdog
@@ -166,6 +166,7 @@ class _Platform:
         scheduler = SchedulerSettings.model_validate(
             self._common("scheduler")
             | assets
+            | read_settings(QuarantineSettings, os.environ).model_dump()
             | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
         )
         keeping = read_settings(KeepingSettings, os.environ).model_dump()

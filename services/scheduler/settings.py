@@ -5,13 +5,23 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from shared.asset_settings import AssetSettings
 from shared.jobspec.models import FIRST_CLUSTER
 
 
-class SchedulerSettings(AssetSettings):
+class QuarantineSettings(BaseModel):
+    """How far nodes are taken out without an admin; the launcher reads it from its own environment."""
+
+    model_config = ConfigDict(frozen=True)
+
+    quarantine_max_percent: int = Field(
+        10, ge=0, le=100, description="how much of a pool may be quarantined without an admin, and one node of several"
+    )
+
+
+class SchedulerSettings(AssetSettings, QuarantineSettings):
     """What every service needs, and where and on what the engine runs replicas."""
 
     nats_user: str = "scheduler"
@@ -19,10 +29,6 @@ class SchedulerSettings(AssetSettings):
     cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that this scheduler places in")
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
     nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
-
-    quarantine_max_percent: int = Field(
-        10, ge=0, le=100, description="how much of a pool may be quarantined without an admin, and one node of several"
-    )
     instance: str = Field("", description="name of this scheduler among several; each needs a home of its own, too")
 
     @property

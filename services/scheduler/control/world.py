@@ -74,8 +74,10 @@ class World:
     def take_all(self, jobs: Iterable[Job]) -> None:
         """Forget every job and take these live ones instead."""
         self._state.forget_gangs()
-        self._terms = {}
+        known, self._terms = self._terms, {}
         for job in jobs:
+            if job.id in known:  # a spec never changes, and takes the longest to read
+                self._terms[job.id] = known[job.id]
             self.take(job)
 
     def terms(self, job: Job) -> Terms | None:
