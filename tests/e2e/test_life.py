@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.platform import Platform, job_document
+from tests.support.platform import Platform, await_, job_document
 
 pytestmark = pytest.mark.e2e
 
@@ -84,20 +84,41 @@ def test_a_deepspeed_job_finds_its_hosts_and_has_succeeded_when_its_master_has(p
 
 def test_a_job_can_be_stopped_while_it_runs_and_while_it_waits(platform: Platform) -> None:
     running = platform.submit(job_document("stop-me", "sleep 600", terminationGrace="1s"))
-    waiting = platform.submit(job_document("too-big", "true", replicas=500))
+    waiting = platform.submit(job_document("nowhere", "true", excludeNodes=list(_nodes(platform))))
     platform.await_state(running, "Running")
-    for name in ("stop-me", "too-big"):
+    for name in ("stop-me", "nowhere"):
         platform.cli("stop", name)
     assert platform.await_end(running)["status"]["state"] == "Stopped"
     assert platform.await_end(waiting)["status"]["state"] == "Stopped"
 
 
 def test_explain_says_in_numbers_what_a_waiting_job_lacks(platform: Platform) -> None:
-    job = platform.submit(job_document("waits", "true", replicas=500))
+    holds = platform.submit(job_document("holds", "sleep 600", terminationGrace="1s"))
+    platform.await_state(holds, "Running")
+    all_there_is = int(sum(_nodes(platform).values()) / 0.25)
+    waits = platform.submit(job_document("waits", "true", replicas=all_there_is))
     said = platform.cli("explain", "waits").stdout
-    assert "500" in said
-    platform.cli("stop", "waits")
-    platform.await_end(job)
+    assert f"needs {all_there_is} x 0.25 cores" in said
+    assert f"{all_there_is - 1} instead of {all_there_is} replicas" in said
+    platform.cli("stop", "holds")
+    assert platform.await_end(waits)["status"]["state"] == "Succeeded"
+
+
+def test_a_size_that_can_never_fit_is_refused_with_the_largest_that_would(platform: Platform) -> None:
+    most = int(sum(_nodes(platform).values()) / 0.25)
+
+    too_big = job_document("too-big", "true", replicas=most + 1)
+    with platform.http as http:
+        await_("the size of the nodes is known", lambda: http.post("/v1/plans", json=too_big).status_code == 422)
+        refused = http.post("/v1/jobs", json=too_big)
+    assert refused.status_code == 422
+    assert f"give at most {most}" in refused.text
+
+
+def _nodes(platform: Platform) -> dict[str, float]:
+    """Cores by node."""
+    items = json.loads(platform.cli("get", "nodes", "-o", "json").stdout)["items"]
+    return {node["metadata"]["name"]: float(node["spec"]["cpu"]) for node in items}
 
 
 def test_a_mounted_storage_is_read_and_written(platform: Platform) -> None:

@@ -8,6 +8,7 @@ gang that would not even fit on empty nodes `never` fits as long as the nodes st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,7 +83,17 @@ def _left_out(gang: Gang, columns: Columns) -> str:
         (gang.failed_diagnosis, "failed this job's diagnosis"),
         (gang.suspected, "failed under this job's last attempt"),
     )
-    return "".join(_left_out_because(nodes, why, columns) for nodes, why in reasons)
+    return "".join(_left_out_because(nodes, why, columns) for nodes, why in reasons) + _not_ready(gang, columns)
+
+
+def _not_ready(gang: Gang, columns: Columns) -> str:
+    """How many nodes of its pools get no gangs at all, by state."""
+    layout = columns.layout
+    rows = {row for pool in gang.pools for row in layout.members(pool).nonzero()[0].tolist()}
+    states = Counter(layout.nodes[row].state for row in rows)
+    del states[NodeState.READY]
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    return f"; of the {len(rows)} nodes there are {told}, which get no gangs" if told else ""
 
 
 def _left_out_because(nodes: frozenset[str], why: str, columns: Columns) -> str:

@@ -68,6 +68,12 @@ def test_a_pool_without_usable_nodes_is_told_so():
     assert (blocker.resource, blocker.available) == ("nodes", 0)
 
 
+def test_nodes_that_get_no_gangs_are_counted_by_their_state():
+    nodes = [node("a"), node("b", state=NodeState.DRAINING), node("c", state=NodeState.LOST)]
+    answer = explain(gang(ask(9)), ledger(*nodes).columns)
+    assert answer.summary.endswith("; of the 3 nodes there are 1 Draining, 1 Lost, which get no gangs")
+
+
 def test_a_pool_that_is_gone_is_told_so():
     (blocker,) = explain(gang(ask(pool="gone")), ledger(node("a")).columns).blockers
     assert blocker.detail == "there is no pool 'gone' for role worker"
