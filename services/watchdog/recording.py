@@ -1,15 +1,18 @@
 """Keeping the incident log, and noticing in it what jobs have in common.
 
-Follows the record from where the log is. An outage is put on record before the incident that completes it is kept, so a
-watchdog that dies in between comes to the same outage again, with the same id. Old incidents, as they are read while a
-log is built anew, make no outages: those that they made are on record. The evidence of a deleted job goes with it.
+Follows the record from where the log is, after it has read what is in the archive. An outage is put on record before
+the incident that completes it is kept, so a watchdog that dies in between comes to the same outage again, with the same
+id. Old incidents, as they are read while a log is built anew, make no outages: those that they made are on record. The
+evidence of a deleted job goes with it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -22,6 +25,7 @@ from services.watchdog.domain.outages import WINDOW_S, Place, Sighting
 from shared import events as ev
 from shared.bus import Bus, BusUnavailableError, CaughtUp
 from shared.bus.blobs import Blobs
+from shared.bus.streams import ARCHIVE
 from shared.clock import Clock
 from shared.events import Event, IncidentRaised, OutageSuspected
 from shared.jobs import Attempt, Job, Recorded
@@ -50,10 +54,32 @@ class Recording:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        self._kept.open(*await self._bus.stream_identity())
+        _created, last_archived = await self._bus.stream_identity(ARCHIVE)
+        self._kept.open(*await self._bus.stream_identity(), last_archived)
+        await self._take_archived()
         async for item in self._bus.follow(after=self._kept.sequence, subjects=SUBJECTS):
-            if not isinstance(item, CaughtUp):
+            if isinstance(item, CaughtUp):
+                # A job may have moved to the archive while it was looked for in the stream.
+                await self._take_archived()
+            else:
                 await self._take_patiently(item)
+
+    async def _take_archived(self) -> None:
+        """Keep the incidents of what was archived by now, where the log does not have them."""
+        async with aclosing(self._bus.follow_archive(after=self._kept.archived)) as following:
+            async for batch in following:
+                for item in batch:
+                    if isinstance(item, CaughtUp):
+                        return
+                    await self._insist(partial(self._kept.put_archived, item.sequence, item.events))
+
+    async def _insist(self, keep: Callable[[], None]) -> None:
+        while True:
+            try:
+                return keep()
+            except sqlite3.OperationalError as error:
+                self._log.warning("incident_not_kept_yet", reason=str(error))
+            await self._clock.sleep(_TROUBLE_PAUSE_S)
 
     async def _take_patiently(self, recorded: Recorded) -> None:
         while True:

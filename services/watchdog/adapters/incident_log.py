@@ -1,7 +1,8 @@
 """All incidents that were ever put on record, of jobs and of the platform, in a SQLite file that lists are made from.
 
 The file follows the stream and holds how far it is, so that it can be deleted and is built again. One incident, the
-places that it concerns, and the position are one transaction. Incidents of deleted jobs go with them.
+places that it concerns, and the position are one transaction. Incidents of deleted jobs go with them. Those of jobs
+that ended long ago are in ARCHIVE alone, in which the file has a position of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,11 +19,11 @@ from typing import Final
 import structlog
 
 from services.watchdog.domain.outages import WINDOW_S, Place, Sighting
-from shared.events import Event, IncidentRaised, OutageSuspected
+from shared.events import Deleted, Event, IncidentRaised, OutageSuspected
 from shared.jobs import Recorded
 from shared.rebuildable import open_rebuildable
 
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE incidents (
@@ -104,15 +105,16 @@ class IncidentLog:
         self._log = structlog.get_logger(service="watchdog")
         self._db: sqlite3.Connection | None = None
         self.sequence = 0
+        self.archived = 0
 
-    def open(self, stream: str, last: int) -> None:
+    def open(self, stream: str, last: int, last_archived: int) -> None:
         """Open the file, or begin it anew where it is damaged or of another stream than this."""
         was_there = self._path.exists()
         try:
             self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
             meta = dict(self._db.execute("SELECT key, value FROM meta"))
-            self.sequence = int(meta["sequence"])
-            if meta["stream"] == stream and self.sequence <= last:
+            self.sequence, self.archived = int(meta["sequence"]), int(meta["archived"])
+            if meta["stream"] == stream and self.sequence <= last and self.archived <= last_archived:
                 return
         except (sqlite3.Error, KeyError, ValueError) as error:
             if was_there:
@@ -127,17 +129,21 @@ class IncidentLog:
 
     def put(self, recorded: Recorded, incident: IncidentRaised, places: Iterable[Place]) -> None:
         """Keep an incident of a job with the places that count."""
-        event = recorded.event
-        at_ms = _millis(_time_of(event, incident))
-        row = (recorded.sequence, event.id, event.subject, event.attempt or 0, event.owner or "", event.project or "")
-        body = incident.model_dump_json(by_alias=True, exclude_none=True)
         with self._transaction(recorded.sequence) as database:
-            kept = database.execute(
-                "INSERT OR IGNORE INTO incidents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, incident.rule, _class_of(incident), incident.mode, at_ms, body),
-            )
-            if kept.rowcount:
+            if self._insert(database, recorded, incident):
+                at_ms = _millis(_time_of(recorded.event, incident))
                 self._put_places(database, recorded, incident.rule, at_ms, places)
+        self.sequence = recorded.sequence
+
+    def put_archived(self, sequence: int, events: Iterable[Recorded]) -> None:
+        """Keep what the log lacks of a bundle of archived events; `sequence` is the bundle's."""
+        with self._transaction(sequence, "archived") as database:
+            for recorded in events:
+                if isinstance(recorded.event.data, IncidentRaised):
+                    self._insert(database, recorded, recorded.event.data)
+                elif isinstance(recorded.event.data, Deleted):
+                    self._remove(database, recorded.event.subject)
+        self.archived = sequence
 
     def put_outage(self, recorded: Recorded, outage: OutageSuspected) -> None:
         """Keep a platform incident, with those jobs that were hit while it was on its way here."""
@@ -152,12 +158,13 @@ class IncidentLog:
                 "INSERT OR IGNORE INTO outages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*key, at_ms, last_ms, json.dumps(jobs), body),
             )
+        self.sequence = recorded.sequence
 
     def forget(self, recorded: Recorded) -> None:
         """The job was deleted."""
         with self._transaction(recorded.sequence) as database:
-            database.execute("DELETE FROM incidents WHERE job = ?", (recorded.event.subject,))
-            database.execute("DELETE FROM places WHERE job = ?", (recorded.event.subject,))
+            self._remove(database, recorded.event.subject)
+        self.sequence = recorded.sequence
 
     def sightings(self, rule: str, place: Place, since: datetime) -> list[Sighting]:
         """Where the rule was seen at the place since then."""
@@ -196,6 +203,22 @@ class IncidentLog:
                 for sequence, jobs, last_ms, body in rows
             ]
 
+    @staticmethod
+    def _insert(database: sqlite3.Connection, recorded: Recorded, incident: IncidentRaised) -> bool:
+        event, at_ms = recorded.event, _millis(_time_of(recorded.event, incident))
+        row = (recorded.sequence, event.id, event.subject, event.attempt or 0, event.owner or "", event.project or "")
+        body = incident.model_dump_json(by_alias=True, exclude_none=True)
+        kept = database.execute(
+            "INSERT OR IGNORE INTO incidents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, incident.rule, _class_of(incident), incident.mode, at_ms, body),
+        )
+        return bool(kept.rowcount)
+
+    @staticmethod
+    def _remove(database: sqlite3.Connection, job: str) -> None:
+        database.execute("DELETE FROM incidents WHERE job = ?", (job,))
+        database.execute("DELETE FROM places WHERE job = ?", (job,))
+
     def _put_places(
         self, database: sqlite3.Connection, recorded: Recorded, rule: str, at_ms: int, places: Iterable[Place]
     ) -> None:
@@ -223,36 +246,23 @@ class IncidentLog:
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
         self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
-        self._db.execute("INSERT INTO meta VALUES ('stream', ?), ('sequence', '0')", (stream,))
-        self.sequence = 0
+        self._db.execute("INSERT INTO meta VALUES ('stream', ?), ('sequence', '0'), ('archived', '0')", (stream,))
+        self.sequence = self.archived = 0
 
-    def _transaction(self, sequence: int) -> _Transaction:
-        return _Transaction(self, self._database, sequence)
+    @contextmanager
+    def _transaction(self, sequence: int, position: str = "sequence") -> Iterator[sqlite3.Connection]:
+        """An event, or a bundle, and the position behind it, or neither."""
+        database = self._database
+        database.execute("BEGIN")
+        with database:
+            yield database
+            database.execute("UPDATE meta SET value = ? WHERE key = ?", (str(sequence), position))
 
     @property
     def _database(self) -> sqlite3.Connection:
         if self._db is None:
             raise RuntimeError("the incident log is not open")
         return self._db
-
-
-class _Transaction:
-    """One event and the position behind it, or neither."""
-
-    def __init__(self, log: IncidentLog, database: sqlite3.Connection, sequence: int) -> None:
-        self._log, self._database, self._sequence = log, database, sequence
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._database.execute("BEGIN")
-        return self._database
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._database.execute("UPDATE meta SET value = ? WHERE key = 'sequence'", (str(self._sequence),))
-            self._database.execute("COMMIT")
-            self._log.sequence = self._sequence
-        else:
-            self._database.execute("ROLLBACK")
 
 
 def _kept(sequence: int, job: str, attempt: int, owner: str, project: str, at_ms: int, body: str) -> KeptIncident:

@@ -16,6 +16,7 @@ from shared.bus.blobs import Blobs
 from shared.bus.streams import EVIDENCE_BUCKET
 from shared.catalog import CatalogStore, Project
 from shared.clock import SystemClock
+from tests.support.archiving import acknowledge_all
 from tests.support.nats import NatsServer
 from tests.support.services import eventually, running
 from tests.support.watchdog import TestJob, token, watchdog_settings
@@ -166,3 +167,21 @@ async def test_a_log_that_is_lost_is_built_again_and_makes_no_outage_twice(
     info = await bus.js.stream_info("JOBS", subjects_filter="tm.platform.>")
     await bus.close()
     assert (info.state.subjects or {}) == {"tm.platform.outage.suspected": 1}
+
+
+async def test_a_log_that_is_built_anew_has_the_incidents_of_archived_jobs(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    async with running(await bootstrap(watchdog_settings(nats_server.url, tmp_path))) as service:
+        await service.reacts.wait()
+        jobs = [await incident(bus), await incident(bus)]
+        async with client(service, tmp_path) as http:
+            before = await items(http, 2)
+    await acknowledge_all(bus)
+    assert await bus.archive.put_away(jobs[0].id)
+    for file in tmp_path.rglob("incidents.sqlite*"):
+        file.unlink()
+    async with running(await bootstrap(watchdog_settings(nats_server.url, tmp_path))) as service:
+        await service.reacts.wait()
+        async with client(service, tmp_path) as http:
+            assert await items(http, 2) == before

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.watchdog.adapters.incident_log import IncidentLog
+from services.watchdog.adapters.incident_log import IncidentLog, IncidentQuery
 from services.watchdog.domain.outages import WINDOW_S, Place
-from shared.events import Event, IncidentRaised, OutageSuspected
+from shared.events import Deleted, Event, IncidentRaised, OutageSuspected
 from shared.jobs import Recorded
 from tests.support.jobs import START, event
 
@@ -20,7 +20,7 @@ NODE = Place("node", "n-1")
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[IncidentLog]:
     made = IncidentLog(tmp_path / "incidents.sqlite")
-    made.open("today", 100)
+    made.open("today", 100, 10)
     yield made
     made.close()
 
@@ -61,6 +61,26 @@ def test_a_log_of_another_stream_is_begun_anew(log: IncidentLog, tmp_path: Path)
     log.close()
     for stream, sequence in (("today", 7), ("another", 0)):
         again = IncidentLog(tmp_path / "incidents.sqlite")
-        again.open(stream, 100)
+        again.open(stream, 100, 10)
         assert again.sequence == sequence
         again.close()
+
+
+def test_of_archived_events_only_what_is_missing_is_kept_and_they_do_not_move_the_position(
+    log: IncidentLog, tmp_path: Path
+) -> None:
+    hit(log, 5, "a", 0)
+    incident = IncidentRaised(rule="xid", line="Xid", at=START)
+    bundle = [Recorded(number, "", event(incident, "a", part=str(number))) for number in (3, 5)]
+    log.put_archived(1, bundle)
+    assert [each.sequence for each in log.incidents(IncidentQuery())] == [5, 3]
+    assert (log.sequence, log.archived) == (5, 1)
+    log.put_archived(2, [Recorded(6, "", event(Deleted(by="ada"), "a"))])
+    assert log.incidents(IncidentQuery()) == []
+    log.close()
+    again = IncidentLog(tmp_path / "incidents.sqlite")
+    again.open("today", 100, 2)
+    assert (again.sequence, again.archived) == (5, 2)
+    again.open("today", 100, 1)
+    assert (again.sequence, again.archived) == (0, 0)
+    again.close()
