@@ -19,7 +19,8 @@ NO_RETRY = Retry.model_validate({"maxRetries": 0})
 class Terms:
     """What a job asks of the watchdog; `silence_s` is None where no hangs are looked for.
 
-    `phases` are the limits of declared phases; `exit_silence_s` is borne once a replica of `deciding_roles` ended well.
+    `messages` are the user's own, where they can decide anything. `phases` are the limits of declared phases;
+    `exit_silence_s` is borne once a replica of `deciding_roles` ended well.
     """
 
     retry: Retry
@@ -27,34 +28,29 @@ class Terms:
     phases: Mapping[str, float] = field(default_factory=dict)
     exit_silence_s: float | None = None
     deciding_roles: frozenset[str] = frozenset()
+    messages: tuple[LineRule, ...] = ()
 
     @classmethod
     def of(cls, job: Job) -> Self:
         """The terms of a job; raises pydantic's ValidationError where this version cannot read its spec."""
         spec = TrainingSpec.model_validate(job.submitted.spec)
+        retry = spec.retry or NO_RETRY
         detects = spec.hang_detection if spec.hang_detection and spec.hang_detection.enabled else None
         if detects is None:
-            return cls(spec.retry or NO_RETRY, None)
+            return cls(retry, None, messages=_messages_that_count(retry))
         return cls(
-            spec.retry or NO_RETRY,
+            retry,
             detects.silence_s,
             dict(detects.phases),
             detects.exit_silence_s or min(detects.silence_s, EXIT_SILENCE_S),
             _deciding_roles(spec),
+            _messages_that_count(retry),
         )
 
     @property
     def retries_hangs(self) -> bool:
         """Whether a hang ends the attempt."""
         return self.retry.on.hang and self.retry.max_retries > 0
-
-    @property
-    def messages(self) -> tuple[LineRule, ...]:
-        """The user's messages, where they can decide anything."""
-        failure = self.retry.on.failure
-        if failure is None or self.retry.max_retries == 0 or failure.policy == "OnFailure":
-            return ()
-        return messages(failure)
 
     @property
     def uses_presets(self) -> bool:
@@ -73,6 +69,13 @@ def _deciding_roles(spec: TrainingSpec) -> frozenset[str]:
     if rule.startswith(_ROLE_RULE):
         return frozenset({rule.removeprefix(_ROLE_RULE)})
     return frozenset(role.name for role in spec.roles)
+
+
+def _messages_that_count(retry: Retry) -> tuple[LineRule, ...]:
+    failure = retry.on.failure
+    if failure is None or retry.max_retries == 0 or failure.policy == "OnFailure":
+        return ()
+    return messages(failure)
 
 
 def messages(failure: FailureRetry) -> tuple[LineRule, ...]:
