@@ -23,6 +23,7 @@ from trainmaster.code_upload import with_uploads
 from trainmaster.credentials import Login, current_login
 from trainmaster.decoding import Document, Fields
 from trainmaster.documents import (
+    ENDED_STATES,
     Applied,
     Explanation,
     Job,
@@ -141,6 +142,10 @@ class Client(RecordCalls):
         """Whatever the API has at a path, for what has no method of its own."""
         return self._transport.document("GET", path, params=params or {})
 
+    def write(self, method: str, path: str, body: Document) -> Document:
+        """Send a document to a path, for what has no method of its own."""
+        return self._transport.document(method, path, json=body)
+
     def page(
         self, kind: str, filters: Params | None = None, *, limit: int | None = None, cursor: str | None = None
     ) -> Page:
@@ -193,8 +198,12 @@ class Client(RecordCalls):
         return Job.of(self._transport.document("POST", f"{_job_path(job)}/stop"))
 
     def explain(self, job: str) -> Explanation:
-        """Why the job is not running, in numbers."""
-        return Explanation.of(self._transport.document("GET", f"/v1/queue/{quoted(job)}"))
+        """Why the job is not running, in numbers; of one that has ended its story."""
+        answer = self._transport.document("GET", f"/v1/queue/{quoted(job)}")
+        if answer.get("state") not in ENDED_STATES:
+            return Explanation.of(answer)
+        story = self._transport.document("GET", f"/v1/incidents/stories/{quoted(job)}")
+        return Explanation.of({**answer, "story": story.get("sentences", [])})
 
     def plan(self, document: Mapping[str, Any], *, base: Path = Path()) -> Plan:
         """What would become of a job; nothing is submitted, and folders of code are not uploaded."""

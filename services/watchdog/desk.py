@@ -12,9 +12,12 @@ from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.incident_log import IncidentLog
 from services.watchdog.adapters.outbox import Outbox
 from services.watchdog.adapters.webhook import Destinations, Webhooks
+from services.watchdog.api.backtests import backtests_router
 from services.watchdog.api.incidents import incidents_router
 from services.watchdog.api.notifications import notifications_router
 from services.watchdog.api.rules import rules_router
+from services.watchdog.api.stories import stories_router
+from services.watchdog.backtesting import Backtests
 from services.watchdog.catalogue import built_in_rules, preset_rows
 from services.watchdog.domain.admin_rules import AdminRule
 from services.watchdog.domain.notifications import Notification
@@ -55,6 +58,7 @@ class Desk:
     ) -> None:
         self._catalog = CatalogWatch(bus, (Notification, AdminRule))
         self._revocations = KvRevocations(bus.js, clock)
+        self._rulebooks = rulebooks
         self._log = IncidentLog(settings.incidents_file)
         self._recording = Recording(bus, self._log, agents, blobs, clock, registry)
         self._outbox = Outbox(settings.outbox_file)
@@ -74,7 +78,9 @@ class Desk:
         return [
             incidents_router(self._reading),
             notifications_router(self._subscribing),
+            backtests_router(Backtests(self._rulebooks)),
             rules_router(self._ruling),
+            stories_router(self._reading),
         ]
 
     def checks(self) -> dict[str, Check]:

@@ -13,7 +13,7 @@ from trainmaster.rendering.explanation import explanation
 @click.argument("job")
 @output_option
 def command(job: str, output: str) -> None:
-    """Say what a job waits for, in numbers."""
+    """Say what a job waits for, in numbers; of one that has ended what became of it."""
     with connected() as client:
         answer = client.explain(job)
     Screen.here().result(output, answer.document, lambda: explanation(answer))

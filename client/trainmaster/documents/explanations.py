@@ -1,4 +1,4 @@
-"""Why a job waits, as `/v1/queue/{job}` says."""
+"""Why a job waits, as `/v1/queue/{job}` says, or what became of it, as `/v1/incidents/stories/{job}` does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job is not running, and what would help."""
+    """Why a job is not running, and what would help; of one that has ended its story."""
 
     job: str
     state: str
@@ -62,6 +62,7 @@ class Explanation:
     expected_start_at: datetime | None
     why_there: str
     document: Document
+    story: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Document) -> Explanation:
@@ -80,6 +81,7 @@ class Explanation:
             expected_start_at=fields.time("expectedStartAt"),
             why_there=fields.fields("placement").text("why"),
             document=document,
+            story=fields.texts("story"),
         )
 
 

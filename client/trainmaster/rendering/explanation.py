@@ -18,7 +18,9 @@ PLACE_HEADERS = ("ROLE", "POOL", "NODE", "REPLICAS")
 
 
 def explanation(answer: Explanation) -> RenderableType:
-    """The summary, a line for each thing that is short, who holds it, and single changes that would help."""
+    """The summary, what is short, who holds it, and single changes that would help; or the story of an ended job."""
+    if answer.story:
+        return Group(*(text(sentence) for sentence in answer.story))
     place = f", number {answer.position} in the queue" if answer.position is not None else ""
     return Group(Text.assemble(state(answer.state), place, ": ", text(answer.summary)), *reasons(answer))
 

@@ -7,7 +7,7 @@ given, the first log's first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -18,10 +18,10 @@ from services.watchdog.domain.found import Found
 from services.watchdog.domain.policy import Heard, decide
 from services.watchdog.domain.rootcause import Catalogue
 from services.watchdog.domain.rulebook import Rulebook
+from services.watchdog.domain.rules import FailureClass
 from services.watchdog.domain.terms import Terms
 from shared import events as ev
 from shared.jobs import Attempt, Job, JobState, Replica, replica_key
-from shared.jobspec.models import Retry
 
 MATCHES_MAX: Final = 1000
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -52,15 +52,18 @@ class Outcome:
 
     matches: tuple[Match, ...]
     more: int
-    decision: ev.RetryDecided | None
+    classes: Mapping[str, FailureClass]
+    decision: ev.RetryDecided
 
 
-def try_out(logs: Sequence[Log], exit_code: int, retry: Retry, rules: Rulebook, catalogue: Catalogue) -> Outcome:
-    """What the rules make of these logs; time is the order of the lines, and of logs that of the list."""
+def try_out(logs: Sequence[Log], exit_code: int, terms: Terms, rules: Rulebook, catalogue: Catalogue) -> Outcome:
+    """What the rules make of these logs; time is the order of the lines."""
     matches = [match for log in logs for match in _matches(log, rules)]
-    job, terms = _job(logs, exit_code), Terms(retry, None)
-    decision = decide(job, terms, catalogue, Heard(tuple(_found(matches))))
-    return Outcome(tuple(matches[:MATCHES_MAX]), max(0, len(matches) - MATCHES_MAX), decision)
+    decision = decide(_job(logs, exit_code), terms, catalogue, Heard(tuple(_found(matches))))
+    if decision is None:
+        raise AssertionError("an attempt that failed is always decided about")
+    classes = {rule: known.failure_class for rule, known in catalogue.rules.items()}
+    return Outcome(tuple(matches[:MATCHES_MAX]), max(0, len(matches) - MATCHES_MAX), classes, decision)
 
 
 def _matches(log: Log, rules: Rulebook) -> Iterator[Match]:

@@ -47,6 +47,11 @@ class Terms:
             _messages_that_count(retry),
         )
 
+    @classmethod
+    def with_retry(cls, retry: Retry) -> Self:
+        """The terms of a job that has this retry section and nothing else."""
+        return cls(retry, None, messages=_messages_that_count(retry))
+
     @property
     def retries_hangs(self) -> bool:
         """Whether a hang ends the attempt."""

@@ -1,0 +1,92 @@
+"""The story of a job that has ended, in a few sentences: what became of it, and of each attempt why it ended.
+
+Everything is told from the job's own events, so the story is the same whoever asks and whenever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from services.watchdog.domain.chain import words_of
+from services.watchdog.domain.wording import how_it_ended, name_of
+from shared.clock import rfc3339
+from shared.events import Cause, EndReason, RetryDecided
+from shared.jobs import Attempt, Job, JobState
+from shared.units import format_duration
+
+ATTEMPTS_TOLD: Final = 5
+LINE_CHARS: Final = 200
+
+
+def story_of(job: Job) -> tuple[str, ...]:
+    """The sentences; none while the job goes on."""
+    if not job.ended:
+        return ()
+    told = job.attempts if len(job.attempts) <= ATTEMPTS_TOLD else (job.attempts[0], *job.attempts[1 - ATTEMPTS_TOLD :])
+    left_out = len(job.attempts) - len(told)
+    sentences = [_beginning(job)]
+    for number, attempt in enumerate(told):
+        if number == 1 and left_out:
+            sentences.append(f"{left_out} further attempts ended in between.")
+        sentences += _attempt(job, attempt)
+    return (*sentences, *_advice(job))
+
+
+def _beginning(job: Job) -> str:
+    attempts = "one attempt" if len(job.attempts) == 1 else f"{len(job.attempts)} attempts"
+    what = {JobState.SUCCEEDED: "succeeded", JobState.STOPPED: "was stopped", JobState.FAILED: "failed"}[job.state]
+    when = f" at {rfc3339(job.ended_at)}" if job.ended_at else ""
+    by = f" by {job.stop.by}" if job.stop is not None and job.state is JobState.STOPPED else ""
+    return f"{job.name} {what}{by}{when}, after {attempts}."
+
+
+def _attempt(job: Job, attempt: Attempt) -> Iterator[str]:
+    ended, decision = attempt.ended, attempt.decision
+    if ended is None or ended.reason in (EndReason.COMPLETED, EndReason.STOPPED):
+        return
+    ran = f" after {_ran(attempt)}" if attempt.started_at else " before all of it ran"
+    yield f"Attempt {attempt.number} ended{ran}: {how_it_ended(ended)}."
+    if decision is None:
+        return
+    if decision.cause is not None:
+        yield from _cause(decision.cause)
+    yield from _gain(decision)
+    yield _next(job, attempt, decision)
+
+
+def _ran(attempt: Attempt) -> str:
+    if attempt.started_at is None or attempt.ended_at is None:
+        return "a time that is not known"
+    return format_duration(max(1, round((attempt.ended_at - attempt.started_at).total_seconds())))
+
+
+def _cause(cause: Cause) -> Iterator[str]:
+    where = f" in {name_of(cause.replica)}" if cause.replica else ""
+    node = f" on node {cause.node}" if cause.node else ""
+    line = f': "{cause.line[:LINE_CHARS]}"' if cause.line else ""
+    yield f"Its root cause is {cause.rule} ({cause.failure_class}){where}{node}{line}."
+
+
+def _gain(decision: RetryDecided) -> Iterator[str]:
+    if decision.progress is not None:
+        yield f"It had come to {words_of(decision.progress)}."
+    if decision.others:
+        more = len(decision.others) - 1
+        yield f"Others said: {decision.others[0][:LINE_CHARS]}" + (f", and {more} more." if more else ".")
+
+
+def _next(job: Job, attempt: Attempt, decision: RetryDecided) -> str:
+    _how, _, why = decision.reason.partition("; ")
+    if not decision.retry:
+        return f"There was no further attempt: {why or decision.reason}."
+    without = f", without {', '.join(decision.exclude_nodes)}" if decision.exclude_nodes else ""
+    came = "Another attempt was made" if attempt.number < len(job.attempts) else "Another attempt was decided"
+    return f"{came}{without}: {why or decision.reason}."
+
+
+def _advice(job: Job) -> Iterator[str]:
+    decision = job.attempt.decision
+    advice = decision.cause.advice if decision is not None and decision.cause is not None else ""
+    if job.state is JobState.FAILED and advice and decision is not None and advice not in decision.reason:
+        yield f"What to do: {advice}"

@@ -1,0 +1,62 @@
+"""What became of a job is told in a few sentences, from its events alone."""
+
+from __future__ import annotations
+
+from services.watchdog.domain.story import ATTEMPTS_TOLD, story_of
+from shared import events as ev
+from shared.jobs import Job, fold_all
+from tests.support.jobs import history, job_after, placed, submitted
+
+FIRST = ev.ReplicaRef(role="worker", index=0)
+CAUSE = ev.Cause(
+    rule="cuda-ecc", failure_class="node", advice="Have the card reset.", replica=FIRST, node="n-1", line="ECC error"
+)
+AGAIN = ev.RetryDecided(
+    retry=True,
+    reason="worker-0 ended with exit code 3; cuda-ecc in worker-0 speaks against node n-1",
+    cause=CAUSE,
+    exclude_nodes=("n-1",),
+    progress=ev.Progress(epoch=2, step=70),
+    others=("worker-1 ended with exit code 1", "worker-1 printed x"),
+)
+NO_MORE = ev.RetryDecided(retry=False, reason="worker-0 ended with exit code 3; all 2 retries are used up", cause=CAUSE)
+ENDED = ev.AttemptEnded(reason=ev.EndReason.FAILED, first_failure=FIRST, exit=ev.ReplicaExit(code=3))
+
+
+def ended_job(*decisions: ev.RetryDecided, last: ev.Payload) -> Job:
+    told: list[tuple[ev.Payload, int]] = [(submitted(), 1)]
+    for number, decision in enumerate(decisions, start=1):
+        told += [(placed(), number), (ev.Started(), number), (ENDED, number), (decision, number)]
+        told += [(ev.Queued(), number + 1)] if decision.retry else []
+    job = fold_all(history([*told, (last, len(decisions))]))
+    assert job is not None
+    return job
+
+
+def test_a_job_that_goes_on_has_no_story_yet() -> None:
+    assert story_of(job_after(placed(), ev.Started())) == ()
+
+
+def test_the_story_of_a_job_that_was_tried_again_in_vain() -> None:
+    story = story_of(ended_job(AGAIN, NO_MORE, last=ev.Failed(reason="failed")))
+    assert story[0].startswith("demo failed at ")
+    assert story[0].endswith("after 2 attempts.")
+    assert story[1] == "Attempt 1 ended after 1s: worker-0 ended with exit code 3."
+    assert story[2] == 'Its root cause is cuda-ecc (node) in worker-0 on node n-1: "ECC error".'
+    assert story[3] == "It had come to epoch 2, step 70."
+    assert story[4] == "Others said: worker-1 ended with exit code 1, and 1 more."
+    assert story[5] == "Another attempt was made, without n-1: cuda-ecc in worker-0 speaks against node n-1."
+    assert story[-2] == "There was no further attempt: all 2 retries are used up."
+    assert story[-1] == "What to do: Have the card reset."
+
+
+def test_of_very_many_attempts_the_first_and_the_last_are_told() -> None:
+    story = story_of(ended_job(*[AGAIN] * 8, NO_MORE, last=ev.Failed(reason="failed")))
+    assert "4 further attempts ended in between." in story
+    assert sum(sentence.startswith("Attempt ") for sentence in story) == ATTEMPTS_TOLD
+
+
+def test_a_job_that_was_stopped_says_by_whom() -> None:
+    job = fold_all(history([(submitted(), 1), (ev.StopRequested(by="ada"), 1), (ev.Stopped(), 1)]))
+    (sentence,) = story_of(job)
+    assert sentence.startswith("demo was stopped by ada at ")
