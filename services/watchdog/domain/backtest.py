@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from services.watchdog.domain import text as clean
-from services.watchdog.domain import torchrun
 from services.watchdog.domain.found import Found
 from services.watchdog.domain.policy import Heard, decide
 from services.watchdog.domain.rootcause import Catalogue
@@ -56,9 +55,24 @@ class Outcome:
     decision: ev.RetryDecided
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is tried: rules that count. Those that admins only try themselves are theirs to see."""
+
+    rules: Rulebook
+    catalogue: Catalogue
+
+    def holding(self, line: bytes) -> list[str]:
+        """The rules that hold on a line, the one that wins first."""
+        found = (place.rule for place in self.rules.search(line, {}).places)
+        counting = (rule for rule in found if rule in self.catalogue.order or rule.startswith("message/"))
+        return sorted(counting, key=lambda rule: self.rules.order[rule])
+
+
 def try_out(logs: Sequence[Log], exit_code: int, terms: Terms, rules: Rulebook, catalogue: Catalogue) -> Outcome:
     """What the rules make of these logs; time is the order of the lines."""
-    matches = [match for log in logs for match in _matches(log, rules)]
+    tried = Trial(rules, catalogue)
+    matches = [match for log in logs for match in _matches(log, tried)]
     decision = decide(_job(logs, exit_code), terms, catalogue, Heard(tuple(_found(matches))))
     if decision is None:
         raise AssertionError("an attempt that failed is always decided about")
@@ -66,13 +80,12 @@ def try_out(logs: Sequence[Log], exit_code: int, terms: Terms, rules: Rulebook, 
     return Outcome(tuple(matches[:MATCHES_MAX]), max(0, len(matches) - MATCHES_MAX), classes, decision)
 
 
-def _matches(log: Log, rules: Rulebook) -> Iterator[Match]:
+def _matches(log: Log, tried: Trial) -> Iterator[Match]:
     plain, unfinished = clean.without_escapes(log.data)
     text = clean.joined(clean.with_line_feeds(plain + unfinished) + b"\n")
     for number, line in enumerate(clean.lines_of(text), start=1):
-        places = rules.search(line, {}).places
-        holding = [place.rule for place in places if place.rule != torchrun.ROOT_CAUSE]
-        for rule in sorted(holding, key=lambda each: rules.order[each]):
+        holding = tried.holding(line)
+        for rule in holding:
             yield Match(rule, log.replica, number, clean.shown(line), wins=rule == holding[0])
 
 

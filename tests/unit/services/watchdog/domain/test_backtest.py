@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from services.watchdog.catalogue import built_in_rules, preset_rows
 from services.watchdog.domain import torchrun
-from services.watchdog.domain.backtest import MATCHES_MAX, Log, Outcome, try_out
+from services.watchdog.domain.backtest import MATCHES_MAX, Log, Outcome, Trial, try_out
 from services.watchdog.domain.rootcause import Catalogue
 from services.watchdog.domain.rulebook import Rulebook
+from services.watchdog.domain.rules import LineRule
 from services.watchdog.domain.terms import Terms
 from shared.events import ReplicaRef
 from shared.jobspec.models import Retry
@@ -56,3 +57,8 @@ def test_a_node_at_fault_would_be_left_out() -> None:
 def test_of_very_many_matches_only_so_many_are_listed() -> None:
     found = outcome("command not found\n" * (MATCHES_MAX + 5))
     assert (len(found.matches), found.more) == (MATCHES_MAX, 5)
+
+
+def test_rules_that_admins_only_try_are_not_shown() -> None:
+    book = Rulebook([LineRule.of_texts("in-shadow", "boom"), LineRule.of_texts("message/1", "boom")])
+    assert Trial(book, CATALOGUE).holding(b"boom") == ["message/1"]
