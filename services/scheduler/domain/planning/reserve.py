@@ -5,8 +5,9 @@ The gang gets its place at the first moment at which it fits if every running ga
 need: it is fitted into the least of what is free now and what will be free beside the first.
 
 Where the ends of too many running gangs are unknown there is no such moment. Then the gang waits for `PATIENCE` while
-others pass it. After that it gets the place that is the most free already, and nobody else may use it: what is free
-there stays free, and what runs there ends sooner or later.
+others pass it. After that it is given the place that is the most free already, and nobody else may use what is free of
+it: that stays free, and what runs there ends sooner or later. What stands idle for it is limited, since it may be for
+long: to one node at first, and to a share of all nodes that grows with its age to the whole after `DRAIN`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from services.scheduler.domain.planning.layout import Bits, Flags, Ints
 from services.scheduler.domain.planning.tenancy import Tenancy, microseconds, moment
 
 PATIENCE: Final = timedelta(minutes=10)
+DRAIN: Final = timedelta(hours=6)
 _PARTS: Final = 1000
 
 
@@ -82,7 +84,24 @@ def _by_age(gang: Gang, free: Columns, tenancy: Tenancy, now: datetime) -> tuple
     places = fit(gang, _only(once_free, busy <= limits[number])) or ()
     left = free.part(0, len(free))
     take(_with_devices(places, once_free, free.devices), left)
+    most = max(len(free) * (now - gang.since) // DRAIN, 1)
+    _give_back(left, free, _beyond(most, places, busy))
     return Reservation(gang, places, None), left
+
+
+def _beyond(most: int, places: Sequence[Place], busy: Ints) -> Ints:
+    """Those rows of the places that may not stand idle yet: all but so many of those with the most free."""
+    rows = np.unique([row for place in places for row in place.rows])
+    return rows[np.argsort(busy[rows], kind="stable")][most:]
+
+
+def _give_back(left: Columns, free: Columns, rows: Ints) -> None:
+    """Let others have what is free on these rows."""
+    left.cpu_m[rows], left.memory_bytes[rows], left.devices[rows] = (
+        free.cpu_m[rows],
+        free.memory_bytes[rows],
+        free.devices[rows],
+    )
 
 
 def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
