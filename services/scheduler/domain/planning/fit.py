@@ -24,7 +24,6 @@ from services.scheduler.domain.gang import Gang, Level, RoleAsk, Topology
 from services.scheduler.domain.nodes import Request
 from services.scheduler.domain.planning.columns import Columns, Count
 from services.scheduler.domain.planning.layout import Bits, Ints, Layout
-from services.scheduler.domain.planning.singles import Singles
 
 _MAX_ROLES_TO_PERMUTE: Final = 4
 # Gangs of several roles may not fit where each role would by itself; so many of the tightest domains are tried.
@@ -93,13 +92,9 @@ def fits(gang: Gang, columns: Columns) -> bool:
     return columns.count(role.pool, role.request).total >= role.replicas
 
 
-def fit_one(gang: Gang, columns: Columns, singles: Singles) -> tuple[Place, ...] | None:
-    """The same as `fit` for a gang of one replica that avoids no node and whose shape the index knows."""
-    (role,) = gang.roles
-    row = singles.row(role.pool, role.request)
-    if row is None:
-        return None
-    return (Place(role, (row,), (1,), (columns.devices_for_one(role.request, row),)),)
+def fit_one(role: RoleAsk, columns: Columns, row: int | None) -> tuple[Place, ...] | None:
+    """A place for a gang of one replica on this row, the tightest that holds it; none where there is none."""
+    return None if row is None else (Place(role, (row,), (1,), (columns.devices_for_one(role.request, row),)),)
 
 
 def take(places: Sequence[Place], columns: Columns) -> None:

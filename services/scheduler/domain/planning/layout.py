@@ -60,6 +60,7 @@ class Layout:
         self._usable: dict[str, Ints] = {}
         self._totals: dict[str, tuple[int, int, int]] = {}
         self._models: dict[str, Bits] = {}
+        self._device_ids: dict[int, tuple[str, ...]] = {}
         self._rows_named: defaultdict[str, list[int]] = defaultdict(list)
         for row, node in enumerate(self.nodes):
             self._rows_named[node.id].append(row)
@@ -113,10 +114,17 @@ class Layout:
 
     def device_ids(self, row: int, devices: int) -> tuple[str, ...]:
         """Ids of the devices that these bits of a row mean."""
-        ids = tuple(device.id for device in self.nodes[row].devices)
-        if devices == int(self.devices[row]):
-            return ids[:DEVICES_MAX]
-        return tuple(ids[bit] for bit in range(devices.bit_length()) if devices >> bit & 1)
+        ids = self._device_ids.get(row)
+        if ids is None:
+            ids = self._device_ids[row] = tuple(device.id for device in self.nodes[row].devices[:DEVICES_MAX])
+        if devices.bit_count() == len(ids):
+            return ids
+        chosen = []
+        while devices:
+            lowest = devices & -devices
+            chosen.append(ids[lowest.bit_length() - 1])
+            devices ^= lowest
+        return tuple(chosen)
 
     def device_bits(self, row: int, ids: Iterable[str]) -> int:
         """The bits of these devices; ids that the node does not have mean nothing."""

@@ -130,7 +130,8 @@ class _Cycle:
         if self._blocked and self._blocked.intersection(gang.pools):
             self._block(gang)
             return None
-        if quota_blockers(gang, self._snapshot.quotas, self._usage.used):
+        quotas = self._snapshot.quotas
+        if quotas and quota_blockers(gang, quotas, self._usage.used):
             return None
         places = self._space_for(gang).place(gang)
         if places is None:
@@ -198,7 +199,7 @@ class _Cycle:
         self._beside.columns.lower(slice(None), self._spare)
 
     def _space_for(self, gang: Gang) -> Space:
-        return self._now if self._is_gone_in_time(gang) else self._beside
+        return self._now if self._spare is None or self._is_gone_in_time(gang) else self._beside
 
     def _is_gone_in_time(self, gang: Gang) -> bool:
         """Whether it is in nobody's way: it ends before any reservation of nodes that it might get begins."""
@@ -231,12 +232,11 @@ class _Cycle:
 
 
 def _seats(place: Place, layout: Layout) -> Iterator[Seat]:
-    index, role = 0, place.role
+    index, name, request = 0, place.role.name, place.role.request
     for row, count, devices in zip(place.rows, place.counts, place.devices, strict=True):
-        ids = layout.device_ids(row, devices) if devices else ()
-        node, each = layout.nodes[row].id, role.request.gpus
-        for number in range(count):
-            yield Seat(role.name, index, node, role.request, ids[number * each : (number + 1) * each])
+        node, ids, each = layout.nodes[row].id, layout.device_ids(row, devices) if devices else (), request.gpus
+        for first in range(0, count * each, each) if each else (0,) * count:
+            yield Seat(name, index, node, request, ids[first : first + each])
             index += 1
 
 

@@ -21,8 +21,8 @@ from services.scheduler.domain.planning.columns import GPU_BITS, Columns, Shape,
 _WORTH_IT: Final = 8
 
 
-class _Heap:
-    """Rows of one shape."""
+class Tightest:
+    """Rows of one shape by what they have to spare."""
 
     def __init__(self, columns: Columns, pool: str, request: Request, seen: int) -> None:
         self._columns = columns
@@ -74,27 +74,22 @@ class Singles:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._asked: Counter[Shape] = Counter()
-        self._heaps: dict[Shape, _Heap] = {}
+        self._heaps: dict[Shape, Tightest] = {}
         self._touched: list[int] = []
 
-    def knows(self, pool: str, request: Request) -> bool:
-        """Whether the shape is asked for often enough to be indexed."""
+    def of(self, pool: str, request: Request) -> Tightest | None:
+        """The rows of this shape, up to date; None while it is not asked for often enough to be indexed."""
         shape = (pool, request)
-        if shape in self._heaps:
-            return True
-        self._asked[shape] += 1
-        if self._asked[shape] < _WORTH_IT:
-            return False
-        self._heaps[shape] = _Heap(self._columns, pool, request, len(self._touched))
-        return True
-
-    def row(self, pool: str, request: Request) -> int | None:
-        """The tightest row that holds one replica."""
-        heap = self._heaps[pool, request]
+        heap = self._heaps.get(shape)
+        if heap is None:
+            self._asked[shape] += 1
+            if self._asked[shape] < _WORTH_IT:
+                return None
+            heap = self._heaps[shape] = Tightest(self._columns, pool, request, len(self._touched))
         for row in set(self._touched[heap.seen :]):
             heap.update(row)
         heap.seen = len(self._touched)
-        return heap.first()
+        return heap
 
     def touch(self, rows: Iterable[int]) -> None:
         """These rows have less now."""

@@ -51,6 +51,7 @@ class Space:
     def _fit(self, gang: Gang) -> tuple[Place, ...] | None:
         role, *others = gang.roles
         plain = not others and role.replicas == 1 and not gang.avoided
-        if plain and self._singles.knows(role.pool, role.request):
-            return fit_one(gang, self.columns, self._singles)
+        tightest = self._singles.of(role.pool, role.request) if plain else None
+        if tightest is not None:
+            return fit_one(role, self.columns, tightest.first())
         return fit(gang, self.columns)
