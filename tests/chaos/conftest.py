@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.local_engine import remove_memory_groups
 from tests.support.platform import Platform
 
 ARCHIVE_AFTER_S = 5
@@ -30,3 +31,4 @@ def storm_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     )
     yield platform
     platform.cli("down", "--home", str(platform.home), "--replicas", check=False)
+    remove_memory_groups(platform.home)

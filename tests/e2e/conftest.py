@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.local_engine import remove_memory_groups
 from tests.support.platform import Platform, await_
 
 
@@ -38,3 +39,4 @@ def _running(platform: Platform, scratch: Path) -> Iterator[Platform]:
     yield platform
     platform.cli("down", "--home", str(platform.home), "--replicas", check=False)
     await_("no replica is left", lambda: not platform.replica_processes())
+    remove_memory_groups(platform.home)

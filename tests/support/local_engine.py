@@ -33,7 +33,7 @@ def kill_runners(home: Path) -> None:
 
 
 def remove_memory_groups(home: Path) -> None:
-    """Remove the groups of gangs that the engine was not asked to forget."""
+    """Remove the groups of gangs that no engine was asked to forget."""
     groups = find_memory_groups()
     for replica in (home / "gangs").glob("tj-*/replicas/*") if groups is not None else ():
         groups.remove(f"{replica.parent.parent.name}-{replica.name}")

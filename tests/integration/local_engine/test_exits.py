@@ -48,6 +48,10 @@ async def test_more_than_its_memory_ends_a_replica_for_certain_and_no_other(desk
 
     assert [(end.code, end.signal) for end in ends] == [(None, signal.SIGKILL), (3, None), (0, None)]
     assert [end.out_of_memory for end in ends] == [OutOfMemory.CERTAIN, OutOfMemory.CERTAIN, OutOfMemory.NONE]
+    groups = find_memory_groups()
+    assert groups is not None
+    await desk.engine.forget(gang.id)
+    assert [groups.find(gang.replica_id(start)) for start in gang.replicas] == [None, None]
 
 
 async def test_output_of_both_streams_is_in_the_log_in_order(desk: Bench, home: Path):

@@ -146,6 +146,7 @@ class LocalEngine:
         gang_dir.forget(keep_until)
         self._forgotten[gang_id] = keep_until
         if keep_until is None and _has_ended(gang_dir):
+            self._remove_memory_groups(gang_dir)
             await asyncio.to_thread(gang_dir.remove_work_files)
 
     async def execute(
@@ -247,9 +248,13 @@ class LocalEngine:
             del self._forgotten[gang_dir.id], self._gangs[gang_dir.id], self._ports[gang_dir.id]
             for replica in gang_dir.replicas.values():
                 self._children.pop(replica.ref.id, None)
-                if self._machine.groups is not None:
-                    self._machine.groups.remove(replica.ref.id)
+            self._remove_memory_groups(gang_dir)
             await asyncio.to_thread(gang_dir.remove)
+
+    def _remove_memory_groups(self, gang_dir: GangDir) -> None:
+        if self._machine.groups is not None:
+            for replica in gang_dir.replicas.values():
+                self._machine.groups.remove(replica.ref.id)
 
 
 def _has_ended(gang_dir: GangDir) -> bool:
