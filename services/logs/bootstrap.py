@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
 from services.logs.adapters.jobs import BusJobs
+from services.logs.adapters.members import Members
 from services.logs.adapters.store import LogStore
 from services.logs.adapters.visible_jobs import ReadModelJobs
 from services.logs.api.logs import logs_router
@@ -22,6 +23,7 @@ from services.logs.api.scalars import scalars_router
 from services.logs.api.search import search_router
 from services.logs.api.tensorboard import board_pages_router, boards_router
 from services.logs.handlers import LogHandlers
+from services.logs.holding import Holding
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
 from services.logs.progress import ProgressWatch
@@ -34,6 +36,7 @@ from services.logs.tensorboard.handlers import BoardHandlers
 from services.logs.tensorboard.sandbox import find_sandbox
 from services.logs.tensorboard.servers import Boards, Limits
 from services.logs.tensorboard.sessions import Sessions
+from services.logs.tidying import Tidying
 from shared import checks
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.keys import KeySet
@@ -48,6 +51,7 @@ from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
 from shared.jobs import Recorded
+from shared.logs_wire import LOG_PARTITIONS
 from shared.readmodel import JobReadModel
 from shared.tasks import run_until
 from shared.telemetry import Tracing
@@ -65,12 +69,15 @@ class LogsService:
         self._store = LogStore(settings.directory, settings.archive())
         self._revocations = KvRevocations(bus.js, clock)
         metrics = IngestMetrics(registry)
-        self._ingests = tuple(
-            Ingest(bus, logs_partition(partition.number), partition, metrics) for partition in self._store.partitions
+        self._holding = Holding(
+            self._store,
+            Members(settings.directory / "instances", settings.instance),
+            lambda partition: Ingest(bus, logs_partition(partition.number), partition, metrics).run(),
         )
         jobs = BusJobs(bus)
-        self._known_jobs = JobReadModel(settings.directory / "jobs.sqlite", bus)
+        self._known_jobs = JobReadModel(settings.own_directory / "jobs.sqlite", bus)
         visible_jobs = ReadModelJobs(self._known_jobs, CatalogWatch(bus))
+        self._tidying = Tidying(self._store, self._known_jobs, bus, settings.limits(), clock)
         search = SearchHandlers(self._store, jobs, visible_jobs, clock)
         handlers = LogHandlers(self._store, jobs, clock)
         reader = ScalarReader(self._store.layout)
@@ -78,7 +85,7 @@ class LogsService:
         self._progress = ProgressWatch(self._store, reader, bus, clock)
         auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
         limits = Limits(settings.tensorboard_max, settings.tensorboard_idle_s)
-        self._boards = Boards(settings.directory / "tensorboard", find_sandbox, limits, clock)
+        self._boards = Boards(settings.own_directory / "tensorboard", find_sandbox, limits, clock)
         sessions = Sessions(lambda: secrets.token_urlsafe(32))
         boards = BoardHandlers(self._boards, sessions, jobs, self._store.layout, auth, clock, settings.home)
         self._broker = _deletions_broker(bus, handlers, boards)
@@ -108,7 +115,6 @@ class LogsService:
             with contextlib.suppress(NatsError, OSError):
                 await self._broker.stop()
             await self._bus.close()
-            self._store.close()
             self._known_jobs.close()
 
     async def stop(self) -> None:
@@ -116,19 +122,19 @@ class LogsService:
         self._stopping.set()
 
     def _works(self) -> list[Coroutine[Any, Any, None]]:
-        storing = [partition.run() for partition in self._store.partitions]
         return [
-            *(ingest.run() for ingest in self._ingests),
-            *storing,
+            self._holding.run(),
+            self._store.watch(),
             self._store.compactor.run(),
             self._known_jobs.run(),
+            self._tidying.run(),
             self._revocations.run(),
             self._boards.run(),
             self._progress.run(),
         ]
 
     def _checks(self) -> dict[str, Check]:
-        consumers = [logs_partition(partition.number) for partition in self._store.partitions]
+        consumers = [logs_partition(number) for number in range(LOG_PARTITIONS)]
         return {
             "jetstream": checks.jetstream(self._bus),
             "revocations": self._revocations.check,
@@ -137,10 +143,12 @@ class LogsService:
         }
 
     async def _whether_recovered(self) -> str:
-        behind = sum(not partition.recovered.is_set() for partition in self._store.partitions)
-        if behind:
-            raise UnavailableError(f"{behind} partitions are still reading their write-ahead logs")
-        return "all partitions"
+        held = list(self._store.held.values())
+        behind = sum(not partition.recovered.is_set() for partition in held)
+        if behind or not self._holding.has_share:
+            raise UnavailableError(f"{behind} of {len(held)} partitions are still reading their write-ahead logs")
+        beside = f" beside {', '.join(self._holding.others)}" if self._holding.others else ""
+        return f"{len(held)} partitions{beside}"
 
 
 async def bootstrap(settings: LogsSettings, clock: Clock | None = None) -> LogsService:

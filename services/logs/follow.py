@@ -57,6 +57,7 @@ class Follower:
         self._clean = unchanged if raw else clean
         self._attempt = selection.attempt or job.attempt.number
         self._followed: dict[Place, _Followed] = {}
+        self._epoch = store.epoch
 
     async def events(self, cursor: Cursor | None, tail: int | None) -> AsyncIterator[ServerSentEvent]:
         """Chunks of text, and one `end`."""
@@ -78,6 +79,7 @@ class Follower:
         heard_nothing = False
         while True:
             bell = self._store.bells.bell(self._job.id)
+            await self._find_moved()
             self._find_new()
             sent_any = False
             for place, followed in list(self._followed.items()):
@@ -135,6 +137,13 @@ class Follower:
             if self._selection.has(place):
                 start = await start_of_tail(self._store, log, tail) if tail is not None else offsets.get(place, 0)
                 self._followed[place] = _Followed(log, min(start, log.size))
+
+    async def _find_moved(self) -> None:
+        """Take the logs anew where the instance that writes them may be another one now."""
+        if self._epoch != self._store.epoch:
+            self._epoch = self._store.epoch
+            for followed in self._followed.values():
+                followed.log = await self._store.log(followed.log.replica)
 
     def _find_new(self) -> None:
         for log in self._store.known_logs(self._job.id):

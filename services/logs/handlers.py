@@ -135,7 +135,9 @@ class LogHandlers:
         return await asyncio.to_thread(merged_page, logs, attempt, limit, until_ms=until_ms, raw=raw)
 
     async def on_deleted(self, recorded: Recorded) -> None:
-        """Remove what is stored of a deleted job."""
+        """Remove what is stored of a deleted job; where another instance writes its files, that one does so."""
+        if not self.store.holds(recorded.event.subject):
+            return
         await self.store.delete(recorded.event.subject)
         structlog.get_logger(service="logs").info("logs_deleted", job=recorded.event.subject)
 

@@ -61,10 +61,13 @@ class Ingest:
         """Take chunks until cancelled."""
         await self._partition.recover()
         await self._feed.open()
-        while True:
-            messages = await self._feed.batch()
-            await self._keep(await self._decoded(messages))
-            await self._acknowledge(messages)
+        try:
+            while True:
+                messages = await self._feed.batch()
+                await self._keep(await self._decoded(messages))
+                await self._acknowledge(messages)
+        finally:
+            await self._feed.close()
 
     async def _decoded(self, messages: Sequence[Msg]) -> list[Chunk]:
         chunks = []

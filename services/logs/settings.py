@@ -57,6 +57,15 @@ class LogsSettings(ServiceSettings, SourceSettings, KeepingSettings, TensorBoard
     nats_user: str = "logs"
     home: Path = Field(Path.home() / ".trainmaster", description="directory of the platform, with logs/ in it")
 
+    instance: str = Field(
+        "main", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", description="name of this instance among those that share a home"
+    )
+
+    @property
+    def own_directory(self) -> Path:
+        """Where this instance keeps what can be built anew."""
+        return self.directory / "instances" / self.instance
+
     @property
     def directory(self) -> Path:
         """Where this service keeps everything."""

@@ -10,10 +10,12 @@ are bounded in bytes: a server throws a client out that is too slow to take what
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Final
 
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from shared.bus.bus import Bus
@@ -36,6 +38,7 @@ class Feed:
         self._client = bus.client
         self._reaction = reaction
         self._inbox = self._client.new_inbox()
+        self._subscription: Subscription | None = None
         self._waiting: list[Msg] = []
         self._arrived = asyncio.Event()
         self._asked_for = 0
@@ -44,7 +47,19 @@ class Feed:
 
     async def open(self) -> None:
         """Begin to listen."""
-        await self._client.subscribe(self._inbox, cb=self._on_message, pending_bytes_limit=-1, pending_msgs_limit=-1)
+        self._subscription = await self._client.subscribe(
+            self._inbox, cb=self._on_message, pending_bytes_limit=-1, pending_msgs_limit=-1
+        )
+
+    async def close(self) -> None:
+        """Leave the messages to whoever reads the consumer next, those that came and were not taken at once."""
+        subscription, self._subscription = self._subscription, None
+        waiting, self._waiting = self._waiting, []
+        with contextlib.suppress(NatsError, OSError):
+            if subscription is not None:
+                await subscription.unsubscribe()
+            for message in waiting:
+                await message.nak()
 
     async def batch(self) -> list[Msg]:
         """What has come; waits for the first."""

@@ -97,9 +97,9 @@ def log_settings(home: Path, url: str) -> LogsSettings:
 
 
 @asynccontextmanager
-async def keeping_logs(bus: Bus, home: Path) -> AsyncIterator[KeptLogs]:
-    """A logs service that works inside the block."""
-    settings = log_settings(home, bus.options.url)
+async def keeping_logs(bus: Bus, home: Path, **chosen: Any) -> AsyncIterator[KeptLogs]:
+    """A logs service that works inside the block; `chosen` are settings of it."""
+    settings = log_settings(home, bus.options.url).model_copy(update=chosen)
     service = await bootstrap(settings)
     server = HttpServer("127.0.0.1", 0)
     server.mount(service.app)

@@ -19,9 +19,17 @@ class Bells:
     def ring(self, job: str) -> None:
         """Something of the job was stored."""
         self._rung.add(job)
+        self.wake(job)
+
+    def wake(self, job: str) -> None:
+        """Something of the job was stored by another instance, which tells the rest of the world."""
         bell = self._bells.pop(job, None)
         if bell is not None:
             bell.set()
+
+    def awaited(self) -> list[str]:
+        """Jobs that somebody waits for."""
+        return list(self._bells)
 
     def take_rung(self) -> set[str]:
         """The jobs of which something was stored since the last call."""

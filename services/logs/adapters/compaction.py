@@ -64,7 +64,7 @@ def next_group(log: SegmentLog) -> Group | None:
 def pack_anew(log: SegmentLog, group: Group) -> Segment:
     """Write the new segment; durable, and not yet known to readers."""
     name = SegmentName(group.start, group.segments[0].line, group.stop)
-    partial = log.directory / f"{name.text}{_UNFINISHED}"
+    partial = log.directory / f"{name.text}.{os.getpid()}{_UNFINISHED}"
     placed: list[Placed] = []
     filters: list[bytes] = []
     with partial.open("wb") as file:

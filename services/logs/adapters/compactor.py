@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
+from weakref import WeakSet
 
 import structlog
 
@@ -44,7 +45,7 @@ class Compactor:
     def __init__(self, layout: Layout, partitions: Callable[[], Iterable[Partition]]) -> None:
         self._layout = layout
         self._partitions = partitions
-        self._swept: set[Partition] = set()
+        self._swept: WeakSet[Partition] = WeakSet()
         self._log = structlog.get_logger(service="logs")
 
     async def run(self) -> None:
@@ -99,8 +100,7 @@ class Compactor:
             return False
         segment = await _in(thread, partial(pack_anew, log.segments, group))
         if not await partition.exchange(log, group.segments, segment):
-            await _in(thread, partial(segment.path.unlink, missing_ok=True))
-            return False
+            return False  # whoever writes this log now may use the new segment already
         await _in(thread, partial(remove_replaced, group))
         return True
 

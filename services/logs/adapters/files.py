@@ -139,6 +139,14 @@ class StoredLog:
         stored = self.segments.snapshot.size
         self.extents = [extent for extent in self.extents if extent.stop > stored]
 
+    def renew(self) -> None:
+        """Look at the segments anew, and go on from there where they have more; for those who do not write them."""
+        self.segments.reload()
+        stored = self.segments.snapshot
+        if stored.size > self.position.size or (stored.ended and stored.size == self.position.size):
+            self.position = Position(stored.generation, stored.base, stored.size, stored.ended)
+        self.forget_stored()
+
     def refers_to(self, files: frozenset[WalFile]) -> bool:
         """Whether bytes of the log are only in these files."""
         return any(extent.place.file in files for extent in self.extents)

@@ -50,6 +50,11 @@ class Layout:
         key = f"{replica.job}/{replica.attempt}/{replica.role}/{replica.index}"
         return Place(self.replica(replica), key)
 
+    def job_bytes(self, job: str) -> int:
+        """What a job takes, in the directory and in the archive; raises UnavailableError."""
+        archived = sum(size for _, size in self.archive.names(job)) if self.archive else 0
+        return archived + sum(path.stat().st_size for path in self.job(job).rglob("*") if path.is_file())
+
     def jobs(self) -> list[str]:
         """Jobs of which something is in the directory."""
         root = self.root / "store"

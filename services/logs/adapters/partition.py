@@ -16,7 +16,8 @@ import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -24,18 +25,18 @@ from services.logs.adapters.compaction import remove_archived
 from services.logs.adapters.files import EventFile, StoredLog, open_event_file, open_log
 from services.logs.adapters.layout import Layout
 from services.logs.adapters.segment_files import Segment, SegmentReader
-from services.logs.adapters.wal import FILE_BYTES, Record, Spot, Wal
+from services.logs.adapters.wal import DELETED, FILE_BYTES, Record, Spot, Wal, decode_chunk_record
 from services.logs.domain.positions import Admission, Position, admit, announcement
 from shared.errors import UnavailableError
-from shared.logs_wire import Chunk, FileRef, Kept, ReplicaRef, chunk_headers, chunk_subject, decode_chunk
+from shared.logs_wire import Chunk, FileRef, Kept, ReplicaRef, chunk_headers, chunk_subject
 
 _OLD_FILES_MAX: Final = 4
 _SETTLED_MAX: Final = 256
 _RETRY_S: Final = 5.0
-_DELETED: Final = "deleted."
 
 StoredFile = StoredLog | EventFile
 OnChange = Callable[[str], None]
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -73,6 +74,8 @@ class Partition:
         self._logs: OrderedDict[ReplicaRef, StoredLog] = OrderedDict()
         self._event_files: dict[FileRef, EventFile] = {}
         self._deleted: set[str] = set()
+        self._closed = False
+        self._running: set[asyncio.Future[Any]] = set()
         self.to_pack: dict[ReplicaRef, None] = {}
         """Logs that may have segments to pack anew, in order; they stay in memory."""
         self._changing = asyncio.Lock()
@@ -82,7 +85,7 @@ class Partition:
 
     async def recover(self) -> None:
         """Take in what the write-ahead log holds."""
-        records = await asyncio.to_thread(self._replay)
+        records = await self._in_thread(self._replay)
         if records:
             self._log.info("wal_replayed", records=records, files=len(self._wal.old))
         self.recovered.set()
@@ -106,7 +109,7 @@ class Partition:
         await self.recovered.wait()
         found = self._logs.get(replica)
         if found is None:
-            loaded = await asyncio.to_thread(open_log, self._layout, replica, self._reader)
+            loaded = await self._in_thread(open_log, self._layout, replica, self._reader)
             found = self._logs.setdefault(replica, loaded)
             self._forget_settled()
         self._logs.move_to_end(replica)
@@ -117,9 +120,9 @@ class Partition:
         return [log for replica, log in self._logs.items() if replica.job == job]
 
     async def exchange(self, log: StoredLog, old: Sequence[Segment], new: Segment) -> bool:
-        """Let a segment stand for others that hold the same; false where the log was deleted meanwhile."""
+        """Let a segment stand for others that hold the same; false where the log or the partition is gone meanwhile."""
         async with self._storing:
-            if self._logs.get(log.replica) is not log:
+            if self._closed or self._logs.get(log.replica) is not log:
                 return False
             log.segments.exchange(old, new)
             return True
@@ -130,8 +133,8 @@ class Partition:
         Raises UnavailableError where the archive does not answer: then something is left, and it must be tried again.
         """
         async with self._changing, self._storing:
-            await asyncio.to_thread(self._wal.append, [Record(_DELETED + job)])
-            await asyncio.to_thread(self._remove_job, job)
+            await self._in_thread(self._wal.append, [Record(DELETED + job)])
+            await self._in_thread(self._remove_job, job)
         self._on_change(job)
 
     async def run(self) -> None:
@@ -146,19 +149,32 @@ class Partition:
                 await asyncio.sleep(_RETRY_S)
                 self._work.set()
 
-    def close(self) -> None:
-        """Let another process have the partition."""
+    async def close(self) -> None:
+        """Let another process have the partition; what threads have in hand is finished first."""
+        while self._running:
+            await asyncio.wait(self._running)
+        async with self._changing, self._storing:
+            self._closed = True
+        for log in self._logs.values():
+            log.segments.writable = False  # those who still read it see what the next writer makes of the files
         self._wal.close()
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do work in a thread that `close` waits for, also where whoever waits for it is cancelled."""
+        running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return await asyncio.shield(running)
 
     async def _file(self, ref: FileRef) -> StoredFile:
         if ref.kind == "log":
             return await self.log(ref.replica)
         if ref not in self._event_files:
-            self._event_files[ref] = await asyncio.to_thread(open_event_file, self._layout, ref)
+            self._event_files[ref] = await self._in_thread(open_event_file, self._layout, ref)
         return self._event_files[ref]
 
     async def _take(self, batch: _Batch) -> None:
-        spots = await asyncio.to_thread(self._persist, batch)
+        spots = await self._in_thread(self._persist, batch)
         for (file, admission, chunk), spot in zip(batch.taken, spots, strict=True):
             if isinstance(file, StoredLog):
                 file.take(admission, chunk, spot)
@@ -186,7 +202,7 @@ class Partition:
     async def _store_log(self, log: StoredLog, *, everything: bool) -> None:
         async with self._storing:
             if log.replica in self._logs:
-                await asyncio.to_thread(log.store, everything=everything)
+                await self._in_thread(partial(log.store, everything=everything))
                 log.forget_stored()
                 if log.segments.has_loose_ends:
                     self.to_pack[log.replica] = None
@@ -201,7 +217,7 @@ class Partition:
             await self._store_log(log, everything=True)
         async with self._storing:
             event_files = list(self._event_files.values())
-            await asyncio.to_thread(_sync, [log for log in self._logs.values() if log.segments.unsynced], event_files)
+            await self._in_thread(_sync, [log for log in self._logs.values() if log.segments.unsynced], event_files)
             self._wal.remove(tuple(files))
         self._event_files = {ref: file for ref, file in self._event_files.items() if not file.position.ended}
 
@@ -229,11 +245,11 @@ class Partition:
         count = 0
         for record, spot in self._wal.replay():
             count += 1
-            if record.subject.startswith(_DELETED):
+            if record.subject.startswith(DELETED):
                 with contextlib.suppress(UnavailableError):  # what is left is found and removed later
-                    self._remove_job(record.subject.removeprefix(_DELETED))
+                    self._remove_job(record.subject.removeprefix(DELETED))
             else:
-                self._replay_chunk(decode_chunk(record.subject, record.headers, record.body), spot)
+                self._replay_chunk(decode_chunk_record(record), spot)
         return count
 
     def _replay_chunk(self, chunk: Chunk, spot: Spot) -> None:

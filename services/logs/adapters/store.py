@@ -1,4 +1,8 @@
-"""All partitions together: where chunks of a job go, and where its logs are read."""
+"""All partitions together: which of them this instance writes, and where the logs of a job are read.
+
+What this instance writes it reads from memory and files; the rest it reads from the files alone (`view`). `epoch`
+counts the changes of that: whoever holds a log over a longer time asks for it anew when it has changed.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,13 @@ from services.logs.adapters.files import StoredLog
 from services.logs.adapters.layout import Layout
 from services.logs.adapters.partition import Partition
 from services.logs.adapters.segment_files import SegmentReader
+from services.logs.adapters.view import PartitionView
 from services.logs.ports import Archive
+from shared.errors import UnavailableError
 from shared.logs_wire import LOG_PARTITIONS, ReplicaRef, partition_of
 
 _READ_HERE_BYTES: Final = 64 * 1024
+_LOOK_S: Final = 0.1
 
 
 class LogStore:
@@ -24,11 +31,29 @@ class LogStore:
     def __init__(self, root: Path, archive: Archive | None = None) -> None:
         self.bells = Bells()
         self.layout = Layout(root, archive)
-        reader = SegmentReader(archive)
-        self.partitions = tuple(
-            Partition(number, self.layout, self.bells.ring, reader) for number in range(LOG_PARTITIONS)
+        self.epoch = 0
+        self.held: dict[int, Partition] = {}
+        self._reader = SegmentReader(archive)
+        self._views = tuple(
+            PartitionView(number, self.layout, self._reader, self.bells.wake) for number in range(LOG_PARTITIONS)
         )
-        self.compactor = Compactor(self.layout, lambda: self.partitions)
+        self.compactor = Compactor(self.layout, lambda: list(self.held.values()))
+
+    def hold(self, number: int) -> Partition | None:
+        """Become the writer of a partition; None while another instance is."""
+        try:
+            partition = Partition(number, self.layout, self.bells.ring, self._reader)
+        except UnavailableError:
+            return None
+        self.held[number] = partition
+        self.epoch += 1
+        return partition
+
+    async def let_go(self, number: int) -> None:
+        """Leave a partition to another instance."""
+        partition = self.held.pop(number)
+        await partition.close()
+        self.epoch += 1
 
     async def log(self, replica: ReplicaRef) -> StoredLog:
         """The log of a replica, also where there is nothing of it."""
@@ -37,7 +62,10 @@ class LogStore:
     async def logs(self, job: str, attempt: int | None = None) -> list[StoredLog]:
         """The logs of a job that have something, or are expected to have."""
         partition = self._partition(job)
-        await partition.recovered.wait()
+        if isinstance(partition, Partition):
+            await partition.recovered.wait()
+        else:
+            await partition.refresh()
         stored = await asyncio.to_thread(self.layout.replicas, job)
         replicas = stored | {log.replica for log in partition.known_logs(job)}
         return [await partition.log(replica) for replica in sorted(replicas) if attempt in (None, replica.attempt)]
@@ -52,16 +80,29 @@ class LogStore:
             return log.read(start, stop)
         return await asyncio.to_thread(log.read, start, stop)
 
+    def holds(self, job: str) -> bool:
+        """Whether this instance writes the job's files."""
+        return partition_of(job) in self.held
+
     async def delete(self, job: str) -> None:
-        """Remove everything of a job."""
-        partition = self._partition(job)
+        """Remove everything of a job whose files this instance writes. Raises UnavailableError, then try again."""
+        partition = self.held[partition_of(job)]
         await partition.recovered.wait()
         await partition.delete(job)
 
-    def close(self) -> None:
-        """Let another process have the directory."""
-        for partition in self.partitions:
-            partition.close()
+    async def watch(self) -> None:
+        """Notice for followers what other instances write, until cancelled."""
+        while True:
+            numbers = {partition_of(job) for job in self.bells.awaited()} - self.held.keys()
+            for number in numbers:
+                await self._views[number].refresh()
+            await asyncio.sleep(_LOOK_S)
 
-    def _partition(self, job: str) -> Partition:
-        return self.partitions[partition_of(job)]
+    async def close(self) -> None:
+        """Let others have everything."""
+        for number in list(self.held):
+            await self.let_go(number)
+
+    def _partition(self, job: str) -> Partition | PartitionView:
+        number = partition_of(job)
+        return self.held.get(number) or self._views[number]

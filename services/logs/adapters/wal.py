@@ -22,8 +22,11 @@ from typing import Final
 
 from services.logs.adapters.disk import sync_directory, write_at
 from shared.errors import UnavailableError
+from shared.logs_wire import Chunk, decode_chunk
 
 FILE_BYTES: Final = 16 * 1024 * 1024
+DELETED: Final = "deleted."
+"""What the subject of a record begins with that says that a job is deleted."""
 FILE_RECORDS: Final = 16_384
 _FRAME: Final = struct.Struct("<IIH")
 _LENGTHS: Final = struct.Struct("<IH")
@@ -42,10 +45,11 @@ class Record:
 class WalFile:
     """One file of the log; open for reading as long as anybody refers to it, also when it was removed."""
 
-    def __init__(self, path: Path, number: int) -> None:
+    def __init__(self, path: Path, number: int, *, writable: bool = True) -> None:
         self.path = path
         self.number = number
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self.fd).st_size
         self.records = 0
 
@@ -72,14 +76,15 @@ class Wal:
         self._directory = directory
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _locked(directory / "lock")
-        self.old = [WalFile(path, int(path.stem)) for path in sorted(directory.glob(f"*{_SUFFIX}"))]
+        self.old = [WalFile(path, number) for number, path in wal_files(directory)]
         self._current: WalFile | None = None
         self._next_number = self.old[-1].number + 1 if self.old else 1
 
     def replay(self) -> Iterator[tuple[Record, Spot]]:
         """Every whole record of the old files, in order."""
         for file in self.old:
-            yield from _records_of(file)
+            for record, spot, _ in records_from(file, 0):
+                yield record, spot
 
     def append(self, records: Sequence[Record]) -> list[Spot]:
         """Make the records durable; raises OSError, and then none of them counts."""
@@ -147,16 +152,27 @@ def decode_meta(meta: bytes, body: bytes) -> Record:
     return Record(subject, dict(line.split(": ", 1) for line in lines), body)
 
 
-def _records_of(file: WalFile) -> Iterator[tuple[Record, Spot]]:
-    data, at = file.read(0, file.size), 0
+def wal_files(directory: Path) -> list[tuple[int, Path]]:
+    """The files of a partition in order, each with its number."""
+    return sorted((int(path.stem), path) for path in directory.glob(f"*{_SUFFIX}"))
+
+
+def decode_chunk_record(record: Record) -> Chunk:
+    """The chunk of a record that is one."""
+    return decode_chunk(record.subject, record.headers, record.body)
+
+
+def records_from(file: WalFile, begin: int) -> Iterator[tuple[Record, Spot, int]]:
+    """Every whole record from a position on that a record begins at, and the position behind it."""
+    data, at = file.read(begin, os.fstat(file.fd).st_size - begin), 0
     while at + _FRAME.size <= len(data):
         length, crc, meta_bytes = _FRAME.unpack_from(data, at)
         start = at + _FRAME.size
         meta, body = data[start : start + meta_bytes], data[start + meta_bytes : start + length]
         if meta_bytes > length or start + length > len(data) or crc != _crc(meta, body):
             return
-        yield decode_meta(meta, body), Spot(file, start + meta_bytes)
         at = start + length
+        yield decode_meta(meta, body), Spot(file, begin + start + meta_bytes), begin + at
 
 
 def _crc(meta: bytes, body: bytes) -> int:

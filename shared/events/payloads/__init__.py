@@ -13,6 +13,7 @@ from shared.events.payloads.observations import (
     DiagnosisRequested,
     EvidenceCollected,
     IncidentRaised,
+    LogsRemoved,
     ProgressReported,
     ReplicasChanged,
 )
@@ -53,6 +54,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     DiagnosisRequested,
     DiagnosisFinished,
     IncidentRaised,
+    LogsRemoved,
     EvidenceCollected,
     ProgressReported,
     NameClaimed,
@@ -84,6 +86,7 @@ __all__ = [
     "IncidentRaised",
     "Kind",
     "LeaderElected",
+    "LogsRemoved",
     "NameClaimed",
     "NameReleased",
     "NodeChanged",

@@ -88,6 +88,18 @@ class ProgressReported(Payload):
     estimated_end: Time | None = None
 
 
+class LogsRemoved(Payload):
+    """The logs and TensorBoard records of an ended job went, because of their age or because there was too much."""
+
+    TYPE = "trainmaster.logs.removed.v1"
+    SUFFIX = "logs.removed"
+    KIND = "obs"
+    AUTHOR = "logs"
+
+    reason: Literal["age", "user-size", "project-size"]
+    bytes: int
+
+
 class IncidentRaised(Payload):
     """A rule matched: the line, what stood before it, and what is done about it.
 

@@ -16,7 +16,7 @@ from shared.clock import ManualClock
 from shared.errors import UnavailableError
 from shared.events import Event
 from shared.jobs import Job, Recorded, fold
-from shared.logs_wire import Chunk, FileRef, ReplicaRef, partition_of
+from shared.logs_wire import LOG_PARTITIONS, Chunk, FileRef, ReplicaRef, partition_of
 from tests.support.event_files import scalars
 from tests.support.jobs import START, job_after, placed
 
@@ -65,7 +65,7 @@ class Watching:
         await self.commit(*chunks)
 
     async def commit(self, *chunks: Chunk) -> None:
-        await self.store.partitions[partition_of(self.replica.job)].commit(chunks)
+        await self.store.held[partition_of(self.replica.job)].commit(chunks)
 
     @property
     def steps(self) -> list[int | None]:
@@ -75,10 +75,12 @@ class Watching:
 @pytest.fixture
 async def watching(tmp_path: Path) -> AsyncIterator[Watching]:
     found = Watching(tmp_path)
-    for partition in found.store.partitions:
+    for number in range(LOG_PARTITIONS):
+        partition = found.store.hold(number)
+        assert partition is not None
         await partition.recover()
     yield found
-    found.store.close()
+    await found.store.close()
 
 
 async def test_progress_is_told_with_an_estimate_of_the_end(watching: Watching):

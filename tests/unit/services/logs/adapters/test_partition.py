@@ -70,7 +70,7 @@ async def partition(tmp_path: Path):
     with small_sizes():
         partition = await opened(tmp_path)
         yield partition
-        partition.close()
+        await partition.close()
 
 
 async def test_kept_bytes_can_be_read_before_and_after_they_are_stored(partition: Partition):
@@ -151,7 +151,7 @@ async def test_followers_are_told_of_jobs_that_changed(tmp_path: Path):
     await keep(partition, Chunk(LOG, 0, b"abc"), Chunk(OTHER, 0, b"abc"))
     await keep(partition, Chunk(LOG, 0, b"abc"))
     assert changed == [JOB]
-    partition.close()
+    await partition.close()
 
 
 async def test_a_deleted_job_is_gone_and_does_not_come_back(tmp_path: Path):
@@ -161,11 +161,11 @@ async def test_a_deleted_job_is_gone_and_does_not_come_back(tmp_path: Path):
     assert not (tmp_path / "store" / JOB).exists()
     late = await keep(partition, Chunk(LOG, 3, b"late"), Chunk(OTHER, 7, end=7))
     assert late == {LOG: Kept(LOG, 7), OTHER: Kept(OTHER, 7, ended=True)}
-    partition.close()
+    await partition.close()
     again = await opened(tmp_path)
     assert not (tmp_path / "store" / JOB).exists()
     assert await content(again, LOG) == b""
-    again.close()
+    await again.close()
 
 
 async def test_complete_logs_are_forgotten_when_there_are_many(partition: Partition, monkeypatch: pytest.MonkeyPatch):
@@ -236,7 +236,7 @@ async def _play(root: Path, given_steps: list[tuple[str, int]]) -> None:
                 await store(partition)
                 _note_synced(root, partition, synced)
             case "crash" | "power":
-                partition.close()
+                await partition.close()
                 _tear_write_ahead_log(root, amount)
                 if kind == "power":
                     _lose_what_was_not_synced(root, synced, amount)
@@ -250,7 +250,7 @@ async def _play(root: Path, given_steps: list[tuple[str, int]]) -> None:
             assert await content(partition, ref) == expected
         path = root / "store/tj-a/1/worker/0/tb/train/a.tfevents"
         assert (path.read_bytes() if path.exists() else b"") == model.events
-    partition.close()
+    await partition.close()
 
 
 def _tear_write_ahead_log(root: Path, amount: int) -> None:
