@@ -73,6 +73,7 @@ class LogsService:
             self._store,
             Members(settings.directory / "instances", settings.instance),
             lambda partition: Ingest(bus, logs_partition(partition.number), partition, metrics).run(),
+            archive_name=settings.log_archive,
         )
         jobs = BusJobs(bus)
         self._known_jobs = JobReadModel(settings.own_directory / "jobs.sqlite", bus)

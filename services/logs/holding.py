@@ -18,6 +18,7 @@ from services.logs.adapters.members import Members
 from services.logs.adapters.partition import Partition
 from services.logs.adapters.store import LogStore
 from services.logs.domain.assignment import share_of
+from shared.errors import UnavailableError
 from shared.logs_wire import LOG_PARTITIONS
 from shared.tasks import end, run_together
 
@@ -29,8 +30,9 @@ Ingest = Callable[[Partition], Coroutine[Any, Any, None]]
 class Holding:
     """The partitions of this instance, and the work on them."""
 
-    def __init__(self, store: LogStore, members: Members, ingest: Ingest) -> None:
+    def __init__(self, store: LogStore, members: Members, ingest: Ingest, *, archive_name: str = "") -> None:
         self._store = store
+        self._archive_name = archive_name
         self._members = members
         self._ingest = ingest
         self._works: dict[int, asyncio.Task[None]] = {}
@@ -40,6 +42,7 @@ class Holding:
     async def run(self) -> None:
         """Hold the share until cancelled; an error of the work on a partition is raised."""
         try:
+            await self._prepare()
             while True:
                 await self._adjust()
                 done, _ = await asyncio.wait(
@@ -52,6 +55,18 @@ class Holding:
             await end(*self._works.values())
             await self._store.close()
             self._members.leave()
+
+    async def _prepare(self) -> None:
+        while True:
+            try:
+                found = await self._store.prepare(self._archive_name)
+            except UnavailableError as error:
+                self._log.warning("archive_does_not_answer", reason=error.message, retry_s=LOOK_S)
+                await asyncio.sleep(LOOK_S)
+            else:
+                if found:
+                    self._log.info("archive_taken_down", segments=found)
+                return
 
     @property
     def has_share(self) -> bool:

@@ -11,7 +11,7 @@ class Archive(Protocol):
     """Where finished segments are kept when that is not the directory: objects by key."""
 
     def names(self, prefix: str) -> list[tuple[str, int]]:
-        """Keys that begin with `prefix/`, without it, and the size of each; raises UnavailableError."""
+        """Keys that begin with `prefix/`, all without one, and the size of each; raises UnavailableError."""
         ...
 
     def read(self, key: str, start: int, length: int) -> bytes:

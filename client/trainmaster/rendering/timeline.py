@@ -15,7 +15,7 @@ from rich.table import Table
 
 from trainmaster.decoding import Fields
 from trainmaster.documents import JobEvent, Progress, ReplicaExit
-from trainmaster.rendering.amounts import exit_text
+from trainmaster.rendering.amounts import exit_text, size
 from trainmaster.rendering.moments import clock_time, took
 from trainmaster.rendering.progress import told
 from trainmaster.rendering.style import STATE_STYLES, printable, table, text
@@ -128,6 +128,12 @@ def _evidence(data: Fields) -> str:
     return f"of {data.text('rule')}: {data.text('summary')}{problems}"
 
 
+def _logs_removed(data: Fields) -> str:
+    why = {"age": "they were old", "user-size": "the owner had too many", "project-size": "the project had too many"}
+    reason = data.text("reason")
+    return f"{size(data.integer('bytes'))} of logs were removed: {why.get(reason, reason)}"
+
+
 def _failed(data: Fields) -> str:
     return data.text("message") or data.text("reason")
 
@@ -161,6 +167,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "diagnosis.requested": _diagnosis_requested,
     "diagnosis.finished": _diagnosis_finished,
     "code.resolved": lambda data: f"commit {data.text('revision')[:12]} of {data.text('uri')}",
+    "logs.removed": _logs_removed,
     "incident.raised": _incident,
     "progress.reported": lambda data: told(Progress.of(data)),
     "evidence.collected": _evidence,

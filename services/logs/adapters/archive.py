@@ -59,9 +59,9 @@ class S3Archive:
         )
 
     def names(self, prefix: str) -> list[tuple[str, int]]:
-        below = f"{self._prefix}{prefix}/"
+        below = f"{self._prefix}{prefix}/" if prefix else self._prefix
         with _telling():
-            pages = obstore.list(self._store, prefix=below)
+            pages = obstore.list(self._store, prefix=below or None)
             return [(each["path"].removeprefix(below), each["size"]) for page in pages for each in page]
 
     def read(self, key: str, start: int, length: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Final
 
 from services.logs.adapters.disk import sync_directory, sync_file
 from services.logs.adapters.packing import pack_small
-from services.logs.adapters.segment_files import Segment, SegmentName
+from services.logs.adapters.segment_files import Segment, SegmentName, write_placeholder
 from services.logs.adapters.segments import SegmentLog, Text, packed_frame
 from services.logs.domain.cleaning import without_sequences
 from services.logs.domain.filters import OVERLAP_BYTES, filter_of
@@ -95,9 +95,15 @@ def archived(log: SegmentLog, segment: Segment) -> Segment:
     archive = log.reader.archive
     if archive is None:
         return segment
-    key = f"{log.place.key}/{segment.name.text}"
+    key, size = f"{log.place.key}/{segment.name.text}", segment.path.stat().st_size
     archive.put(key, segment.path)
-    return Segment(segment.name, segment.path, key=key, size=segment.path.stat().st_size)
+    if not log.directory.exists():  # the job was deleted meanwhile
+        archive.delete([key])
+        raise FileNotFoundError(log.directory)
+    with log.reader.opened(segment) as file:
+        write_placeholder(log.directory, segment.name, file)
+    sync_directory(log.directory)
+    return Segment(segment.name, segment.path, key=key, size=size)
 
 
 def unarchived(log: SegmentLog) -> list[Segment]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from services.logs.adapters.segment_files import parse_name
+from services.logs.adapters.segment_files import parse_name, segment_named
 from services.logs.adapters.segments import Place
 from services.logs.ports import Archive
 from shared.logs_wire import FileRef, ReplicaRef
@@ -51,9 +51,8 @@ class Layout:
         return Place(self.replica(replica), key)
 
     def job_bytes(self, job: str) -> int:
-        """What a job takes, in the directory and in the archive; raises UnavailableError."""
-        archived = sum(size for _, size in self.archive.names(job)) if self.archive else 0
-        return archived + sum(path.stat().st_size for path in self.job(job).rglob("*") if path.is_file())
+        """What a job takes, in the directory and in the archive."""
+        return sum(_bytes_of(path) for path in self.job(job).rglob("*") if path.is_file())
 
     def jobs(self) -> list[str]:
         """Jobs of which something is in the directory."""
@@ -73,12 +72,8 @@ class Layout:
         return max(present, default=1)
 
     def replicas(self, job: str) -> set[ReplicaRef]:
-        """The replicas of which something is stored; raises UnavailableError."""
-        here = set(self.replicas_here(job))
-        if self.archive is None:
-            return here
-        places = (name.split("/") for name, _ in self.archive.names(job))
-        return here | {ReplicaRef(job, int(place[0]), place[1], int(place[2])) for place in places if len(place) == 4}
+        """The replicas of which something is stored."""
+        return set(self.replicas_here(job))
 
     def replicas_here(self, job: str) -> Iterator[ReplicaRef]:
         """The replicas of which something is in the directory."""
@@ -117,3 +112,8 @@ def _generation_name(folder: str, generation: int) -> str:
 def _generation_number(path: Path) -> int:
     _, _, number = path.name.partition(".")
     return int(number or 1)
+
+
+def _bytes_of(path: Path) -> int:
+    segment = segment_named(path.parent, "", path.name)
+    return segment.size if segment is not None and segment.is_archived else path.stat().st_size

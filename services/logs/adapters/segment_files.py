@@ -4,6 +4,7 @@
 |---|---|
 | `seg-<offset>-<line>.zst` | bytes from that offset on, as they came; the last of a log may still be growing |
 | `seg-<offset>-<line>-<stop>.zst` | bytes up to `stop`, packed anew; whatever else lies in that range is out of date |
+| `seg-<offset>-<line>-<stop>.zst.<size>.archived` | the footer of a segment that is in the archive, of so many bytes |
 
 A name says what must be known to find an offset or a line. Rewritten ones never change, so they may be kept in an
 archive. Which of the others they replace can be told by the names alone: it does not matter at which point of the
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from services.logs.adapters.disk import sync_file
 from services.logs.domain.frames import (
     HEADER_MAX_BYTES,
     TRAILER_BYTES,
@@ -35,6 +37,7 @@ from services.logs.domain.frames import (
 from services.logs.ports import Archive
 
 _NAME: Final = re.compile(r"seg-(\d{15})-(\d{12})(?:-(\d{15}))?\.zst")
+_ARCHIVED: Final = re.compile(r"(seg-\d{15}-\d{12}-\d{15}\.zst)\.(\d{1,15})\.archived")
 _FOOTERS_KEPT: Final = 64
 _FOOTER_GUESS_BYTES: Final = 64 * 1024
 
@@ -99,6 +102,30 @@ def parse_name(text: str) -> SegmentName | None:
     return SegmentName(int(match[1]), int(match[2]), int(match[3]) if match[3] else None) if match else None
 
 
+def write_placeholder(directory: Path, segment: SegmentName, file: SegmentFile) -> None:
+    """Write the file that stands for a segment in the archive; the directory is not synced."""
+    path = _placeholder(directory, segment, file.size)
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(footer_of(file))
+    sync_file(partial)
+    partial.rename(path)
+
+
+def _placeholder(directory: Path, segment: SegmentName, size: int) -> Path:
+    return directory / f"{segment.text}.{size}.archived"
+
+
+def segment_named(directory: Path, key: str, text: str) -> Segment | None:
+    """The segment that a file name in a directory means; `key` is what keys of the archive begin with there."""
+    match = _ARCHIVED.fullmatch(text)
+    name = parse_name(match[1] if match else text)
+    if name is None:
+        return None
+    if match is None:
+        return Segment(name, directory / text)
+    return Segment(name, directory / name.text, key=f"{key}/{name.text}", size=int(match[2]))
+
+
 def in_order(segments: Iterable[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
     """Segments that make up a log, and those that were replaced."""
     kept: list[Segment] = []
@@ -121,11 +148,17 @@ class SegmentReader:
         self._footers: OrderedDict[Path, Footer] = OrderedDict()
         self._lock = threading.Lock()
 
+    def archived_file(self, key: str, size: int) -> SegmentFile:
+        """An object of the archive; there must be one."""
+        if self.archive is None:
+            raise FileNotFoundError(key)
+        return _ArchivedFile(self.archive, key, size)
+
     @contextmanager
     def opened(self, segment: Segment) -> Iterator[SegmentFile]:
         """The segment's bytes; raises FileNotFoundError, UnavailableError."""
-        if segment.is_archived and self.archive is not None:
-            yield _ArchivedFile(self.archive, segment.key, segment.size)
+        if segment.is_archived:
+            yield self.archived_file(segment.key, segment.size)
             return
         fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -140,8 +173,10 @@ class SegmentReader:
             if known is not None:
                 self._footers.move_to_end(segment.path)
                 return known
-        with self.opened(segment) as file:
-            footer = read_footer(file)
+        footer = _local_footer(segment) if segment.is_archived else None
+        if footer is None:
+            with self.opened(segment) as file:
+                footer = read_footer(file)
         if footer is not None:
             self._remember(segment.path, footer)
         return footer
@@ -201,10 +236,25 @@ def walk(file: SegmentFile, *, verify: bool) -> tuple[Placed, ...]:
 
 
 def read_footer(file: SegmentFile) -> Footer | None:
-    """The footer at the end of a file, in one read of a guessed length or two."""
+    """The footer at the end of a file; None where there is none that is whole."""
+    data = footer_of(file)
+    return decode_footer(data) if data else None
+
+
+def footer_of(file: SegmentFile) -> bytes:
+    """The bytes of the footer at the end of a file, in one read of a guessed length or two; empty without one."""
     size = file.size
     end = file.read(max(0, size - _FOOTER_GUESS_BYTES), min(size, _FOOTER_GUESS_BYTES))
     length = footer_bytes(end[-TRAILER_BYTES:])
     if length is None or length > size:
+        return b""
+    return end[-length:] if length <= len(end) else file.read(size - length, length)
+
+
+def _local_footer(segment: Segment) -> Footer | None:
+    """The footer of an archived segment, as it was written down here."""
+    try:
+        data = _placeholder(segment.path.parent, segment.name, segment.size).read_bytes()
+    except FileNotFoundError:
         return None
-    return decode_footer(end[-length:] if length <= len(end) else file.read(size - length, length))
+    return decode_footer(data) if footer_bytes(data) == len(data) else None

@@ -28,8 +28,8 @@ from services.logs.adapters.segment_files import (
     SegmentName,
     SegmentReader,
     in_order,
-    parse_name,
     read_footer,
+    segment_named,
     walk,
 )
 from services.logs.domain.frames import Frame, Placed, encode_footer, encode_header
@@ -323,8 +323,8 @@ def _end_of(segment: Segment) -> int:
 
 
 def _load(log: SegmentLog, *, verify: bool) -> Snapshot:
-    """What the directory and the archive hold; the last segment is put in order where it was being written."""
-    segments, replaced = in_order(find_segments(log.place, log.reader))
+    """What the directory names; the last segment is put in order where it was being written."""
+    segments, replaced = in_order(find_segments(log.place))
     if log.writable:
         for segment in replaced:
             if not segment.is_archived:
@@ -357,15 +357,9 @@ def _load_growing(log: SegmentLog, others: tuple[Segment, ...], last: Segment, *
     return _at_end_of(snapshot, before[-1].frame) if before else snapshot
 
 
-def find_segments(place: Place, reader: SegmentReader) -> Iterator[Segment]:
+def find_segments(place: Place) -> Iterator[Segment]:
     """Every segment of a log, replaced ones included."""
-    if place.directory.is_dir():
-        for entry in os.scandir(place.directory):
-            name = parse_name(entry.name)
-            if name is not None:
-                yield Segment(name, place.directory / entry.name)
-    if reader.archive is not None and place.key:
-        for text, size in reader.archive.names(place.key):
-            name = parse_name(text)
-            if name is not None:
-                yield Segment(name, place.directory / text, key=f"{place.key}/{text}", size=size)
+    for entry in os.scandir(place.directory) if place.directory.is_dir() else ():
+        segment = segment_named(place.directory, place.key, entry.name)
+        if segment is not None:
+            yield segment

@@ -10,6 +10,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+from services.logs.adapters.archive_index import take_down
 from services.logs.adapters.bells import Bells
 from services.logs.adapters.compactor import Compactor
 from services.logs.adapters.files import StoredLog
@@ -38,6 +39,10 @@ class LogStore:
             PartitionView(number, self.layout, self._reader, self.bells.wake) for number in range(LOG_PARTITIONS)
         )
         self.compactor = Compactor(self.layout, lambda: list(self.held.values()))
+
+    async def prepare(self, archive_name: str) -> int:
+        """Know what is in the archive; needed once. Raises UnavailableError."""
+        return await asyncio.to_thread(take_down, self.layout, self._reader, archive_name)
 
     def hold(self, number: int) -> Partition | None:
         """Become the writer of a partition; None while another instance is."""

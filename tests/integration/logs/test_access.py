@@ -16,7 +16,15 @@ def principal(name: str, *, admin: bool = False) -> Principal:
 
 
 ANN, BOB, ROOT = principal("ann"), principal("bob"), principal("root", admin=True)
-PATHS = ("/v1/logs/{job}", "/v1/logs/{job}/1/worker/0", "/v1/logs/{job}/follow", "/v1/scalars/{job}")
+PATHS = (
+    "/v1/logs/{job}",
+    "/v1/logs/{job}/1/worker/0",
+    "/v1/logs/{job}/follow",
+    "/v1/scalars/{job}",
+    "/v1/logs/{job}/lines",
+    "/v1/logs/{job}/1/worker/0/download",
+    "/v1/log-search?pattern=x&job={job}",
+)
 
 
 async def logged(bus: Bus, owner: Principal, name: str = "demo", project_name: str = "default") -> str:

@@ -70,6 +70,7 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
             {"retry": True, "reason": "r", "line": "boom", "budgetLeft": 1, "notBefore": "2026-01-02T12:00:05.000Z"},
             "retry: r: boom, 1 left, not before 12:00:05.000",
         ),
+        ("logs.removed", {"reason": "age", "bytes": 2048}, "2 KiB of logs were removed: they were old"),
         ("incident.raised", {"rule": "oom", "line": "killed"}, "rule oom matched: killed"),
         (
             "incident.raised",
