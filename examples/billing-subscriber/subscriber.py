@@ -90,6 +90,7 @@ async def connected(access: dict) -> AsyncIterator[Client]:
         access["url"],
         user=access["user"],
         password=access["password"],
+        connect_timeout=10,
         inbox_prefix=f"_INBOX_{access['user']}",
         allow_reconnect=False,  # the platform may come back at another port: read the access file again
         error_cb=_ignore,
@@ -98,6 +99,11 @@ async def connected(access: dict) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
+
+
+def told(error: Exception) -> str:
+    """What an error says of itself; a timeout says nothing but its name."""
+    return str(error) or type(error).__name__
 
 
 async def _ignore(_error: Exception) -> None:
@@ -146,7 +152,7 @@ def follow(access_file: Path, ledger: Ledger) -> None:
         try:
             asyncio.run(work(json.loads(access_file.read_text()), ledger, once=False, replaying=False))
         except (NatsError, APIError, OSError) as error:
-            print(f"waiting for the platform: {error or type(error).__name__}", file=sys.stderr)
+            print(f"waiting for the platform: {told(error)}", file=sys.stderr)
             time.sleep(PAUSE_S)
 
 
@@ -175,7 +181,7 @@ def main() -> None:
         else:
             follow(given.access, ledger)
     except (NatsError, APIError, OSError) as error:
-        sys.exit(f"no usage from {given.access}: {error or type(error).__name__}")
+        sys.exit(f"no usage from {given.access}: {told(error)}")
     except KeyboardInterrupt:
         pass
     finally:

@@ -26,7 +26,8 @@ def test_a_command_runs_in_a_running_replica_and_its_code_is_the_commands(platfo
     platform.await_state(job, "Succeeded")
     refused = platform.cli("exec", job, "--", "true", check=False)
     assert refused.returncode == 6
-    assert "does not run now" in refused.stderr or "no replica" in refused.stderr
+    # The record may say that the job has ended before the agent has, or the other way round.
+    assert any(words in refused.stderr for words in ("has ended", "does not run now", "no replica"))
 
 
 def test_a_job_is_run_once_more_with_changes(platform: Platform) -> None:
