@@ -65,7 +65,7 @@ def measure(work: Path, bytes_each: int) -> Ingested:
 async def _measure(work: Path, texts: list[bytes], zstd_s: float, zstd_bytes: int) -> Ingested:
     server = NatsServer(work / "nats")
     server.start()
-    _pin(server.pid, _OTHER_CORE)
+    pin(server.pid, _OTHER_CORE)
     bus = await server.bus()
     await provision(bus.js)
     for number in range(LOG_PARTITIONS):  # a message is gone when the last consumer has it, and here is one only
@@ -128,7 +128,7 @@ async def _bare_consumer_s(bus: Bus) -> float:
     """Seconds in which a consumer that keeps nothing acknowledges everything; on the core that the service gets."""
     script = "import asyncio, sys; from benchmarks.log_ingest import drain; asyncio.run(drain(sys.argv[1]))"
     process = subprocess.Popen([sys.executable, "-c", script, bus.options.url])
-    _pin(process.pid, _OWN_CORE)
+    pin(process.pid, _OWN_CORE)
     try:
         return (await _until_empty(bus))[0]
     finally:
@@ -164,7 +164,7 @@ async def _until_empty(bus: Bus) -> tuple[float, float]:
 
 async def _run_service(home: Path, bus: Bus) -> tuple[float, float, float, float, float]:
     process = start_logs(home, bus.options.url)
-    _pin(process.pid, _OWN_CORE)
+    pin(process.pid, _OWN_CORE)
     try:
         full, cpu_began = await _left(bus), 0.0
         while await _left(bus) == full:
@@ -230,7 +230,7 @@ class _File:
         return os.pread(self.fd, length, at)
 
 
-def _pin(pid: int, core: int) -> None:
+def pin(pid: int, core: int) -> None:
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})
 

@@ -2,6 +2,7 @@
 
 Both are plain ASGI, because streams pass through them. The id of a client or gateway is kept where it is sane, so that
 one id can be followed through the logs of several services; it goes back as `X-Request-Id` and into every log line.
+Every answer tells browsers not to guess what it is: some are made of what users' programs wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class RequestIdMiddleware:
 
         async def stamping_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
+                answered = MutableHeaders(scope=message)
+                answered[REQUEST_ID_HEADER] = request_id
+                answered["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
         with (

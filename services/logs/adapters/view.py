@@ -9,6 +9,7 @@ logs are looked at anew there. Thus every instance answers for every job, also w
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakValueDictionary
@@ -38,6 +39,7 @@ class PartitionView:
         self._files: dict[int, WalFile] = {}
         self._read_to: dict[int, int] = {}
         self._refreshing = asyncio.Lock()
+        self._applying = threading.Lock()
         self._refreshed_at_s = -1.0
 
     async def log(self, replica: ReplicaRef) -> StoredLog:
@@ -55,19 +57,25 @@ class PartitionView:
             now_s = asyncio.get_running_loop().time()
             if now_s - self._refreshed_at_s < _FRESH_S:
                 return
-            changed = await asyncio.to_thread(self._read_on)
+            changed = await asyncio.to_thread(self._read_on_alone)
             self._refreshed_at_s = now_s
         for job in changed:
             self._wake(job)
 
     def _log(self, replica: ReplicaRef) -> StoredLog:
-        known = self._logs.get(replica)
-        if known is not None:
-            return known
-        log = open_log(self._layout, replica, self._reader, writable=False)
-        for chunk, spot in self._records.get(replica, ()):
-            _apply(log, chunk, spot)
-        return self._logs.setdefault(replica, log)
+        with self._applying:
+            known = self._logs.get(replica)
+            if known is not None:
+                return known
+            log = open_log(self._layout, replica, self._reader, writable=False)
+            for chunk, spot in self._records.get(replica, ()):
+                _apply(log, chunk, spot)
+            self._logs[replica] = log
+            return log
+
+    def _read_on_alone(self) -> set[str]:
+        with self._applying:
+            return self._read_on()
 
     def _read_on(self) -> set[str]:
         """Read new records; gives the jobs that they are of."""

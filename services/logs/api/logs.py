@@ -34,7 +34,6 @@ from shared.http.sse import EventStream
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'",
 }
 _TEXT: Final = "text/plain; charset=utf-8"

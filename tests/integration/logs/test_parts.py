@@ -164,6 +164,19 @@ async def test_no_browser_takes_a_log_for_a_page(kept: KeptLogs, coloured: str, 
         assert answer.headers["content-disposition"].startswith("attachment")
 
 
+async def test_no_answer_of_any_route_is_guessed_at(kept: KeptLogs, coloured: str):
+    job = coloured.split("/")[3]
+    for path in (
+        f"/v1/logs/{job}",
+        f"/v1/logs/{job}/lines",
+        f"/v1/log-search?pattern=script&job={job}&limit=1",
+        "/v1/x",
+    ):
+        answer = await kept.client().get(path)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "html" not in answer.headers["content-type"]
+
+
 async def test_following_may_be_raw(kept: KeptLogs):
     job = await submit(kept.bus)
     await publish(kept.bus, Chunk(log_of(job), 0, b"\x1b[31mred\x1b[0m\r50%\n"))

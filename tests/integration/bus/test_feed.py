@@ -1,0 +1,41 @@
+"""A feed that is closed leaves everything that it was sent and has not given out to the next one, at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.bus import Bus
+from shared.bus import feed as feed_module
+from shared.bus.feed import Feed
+from shared.bus.streams import logs_partition
+from tests.support.services import eventually
+
+FEED = logs_partition(3)
+
+
+async def test_what_a_closed_feed_did_not_give_out_comes_to_the_next_at_once(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(feed_module, "BATCH_MESSAGES", 2)
+    first, second = Feed(bus, FEED), Feed(bus, FEED)
+    await first.open()
+    for number in range(6):
+        await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"%d" % number)
+    given = await first.batch()
+    for message in given:
+        await message.ack()
+
+    async def more_came() -> bool | None:
+        return True if first._waiting else None
+
+    await eventually(more_came)
+    await first.close()
+    await second.open()
+    left = {b"%d" % number for number in range(6)} - {message.data for message in given}
+    got: set[bytes] = set()
+    async with asyncio.timeout(10):
+        while got != left:
+            for message in await second.batch():
+                got.add(message.data)
+                await message.ack()
+    await second.close()
