@@ -54,7 +54,7 @@ def made_up(days: float, gpus: int, load: float, seed: int) -> list[TraceJob]:
     chosen, jobs, wanted_s = random.Random(seed), [], gpus * days * _DAY_S * load
     while wanted_s > 0:
         size = chosen.choices(_SIZES, _FREQUENCIES)[0]
-        duration_s = min(max(chosen.lognormvariate(8.3, 1.5), _SHORTEST_S), _LONGEST_S)
+        duration_s = min(max(chosen.lognormvariate(9.0, 1.6), _SHORTEST_S), _LONGEST_S)
         submit_s = chosen.uniform(0, days * _DAY_S)
         jobs.append(TraceJob(submit_s, duration_s, size, 12 * size, 96 * size * _GIB, f"user-{chosen.randrange(40)}"))
         wanted_s -= size * duration_s

@@ -16,7 +16,7 @@ since the rest of it would not fit either: a cycle costs by lanes, not by gangs.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -60,14 +60,22 @@ class Shares:
 # --- one cycle's walk
 
 
+@dataclass(slots=True)
+class _Moves:
+    """How often somebody had a turn."""
+
+    count: int = 0
+
+
 class _Cursor:
-    """How far a cycle has come in a lane."""
+    """How far a cycle has come in a lane, and whose moves these are: the user's and the project's."""
 
-    __slots__ = ("_shared", "_shares", "lane", "level", "next")
+    __slots__ = ("_shared", "_shares", "lane", "level", "moves", "next")
 
-    def __init__(self, lane: Lane, level: int, shares: Shares) -> None:
+    def __init__(self, lane: Lane, level: int, moves: tuple[_Moves, _Moves], shares: Shares) -> None:
         self.lane = lane
         self.level = level
+        self.moves = moves
         self.next = 0
         self._shares = shares
         self._shared: Mapping[str, tuple[Amounts, Totals]] | None = None
@@ -158,14 +166,15 @@ class _LaneTurns:
 
 
 class _UserTurns:
-    def __init__(self, walk: Walk, who: tuple[str, str], lanes: Iterable[_LaneTurns]) -> None:
+    def __init__(self, walk: Walk, who: tuple[str, str], moves: _Moves, lanes: Iterable[_LaneTurns]) -> None:
         self._walk = walk
         self._who = who
+        self._moves = moves
         self._lanes = _Heap(lanes, walk.hopeless)
 
     @property
     def moved(self) -> int:
-        return self._walk.moves[self._who]
+        return self._moves.count
 
     def best(self) -> Best | None:
         found = self._lanes.best()
@@ -176,14 +185,15 @@ class _UserTurns:
 
 
 class _ProjectTurns:
-    def __init__(self, walk: Walk, project: str, users: Iterable[_UserTurns]) -> None:
+    def __init__(self, walk: Walk, project: str, moves: _Moves, users: Iterable[_UserTurns]) -> None:
         self._walk = walk
         self._project = project
+        self._moves = moves
         self._users = _Heap(users, walk.hopeless)
 
     @property
     def moved(self) -> int:
-        return self._walk.moves[self._project]
+        return self._moves.count
 
     def best(self) -> Best | None:
         found = self._users.best()
@@ -199,16 +209,22 @@ class Walk:
     def __init__(self, queue: Queue, shares: Shares, now: datetime, without: frozenset[str] = frozenset()) -> None:
         self.shares = shares
         self.without = without
-        self.moves: Counter[object] = Counter()
         # Shapes that have no place any more in this cycle, whoever asks.
         self.hopeless: set[int] = set()
+        self._moves: defaultdict[tuple[str, ...], _Moves] = defaultdict(_Moves)
         users: dict[tuple[Pools, str], list[_UserTurns]] = {}
         for (pools, project, owner), lanes in queue.lines.items():
-            cursors = (_Cursor(lane, lane.level(now), shares) for lane in lanes.values())
-            turns = _UserTurns(self, (project, owner), (_LaneTurns(self, cursor) for cursor in cursors))
-            users.setdefault((pools, project), []).append(turns)
-        projects = (_ProjectTurns(self, project, lines) for (_, project), lines in users.items())
+            line = self._line(project, owner, lanes.values(), now)
+            users.setdefault((pools, project), []).append(line)
+        projects = (
+            _ProjectTurns(self, project, self._moves[(project,)], lines) for (_, project), lines in users.items()
+        )
         self._projects = _Heap(projects, self.hopeless)
+
+    def _line(self, project: str, owner: str, lanes: Iterable[Lane], now: datetime) -> _UserTurns:
+        user, whole = self._moves[project, owner], self._moves[(project,)]
+        cursors = (_Cursor(lane, lane.level(now), (user, whole), self.shares) for lane in lanes)
+        return _UserTurns(self, (project, owner), user, (_LaneTurns(self, cursor) for cursor in cursors))
 
     def next(self) -> Turn | None:
         """Whose turn it is; `advance` or `leave_lane` goes on."""
@@ -218,13 +234,13 @@ class Walk:
     def advance(self, turn: Turn) -> None:
         """Its gang was given a place, and that is counted: let its lane go on."""
         turn.cursor.next += 1
-        self._moved(turn.gang)
+        self._moved(turn.cursor)
 
     def leave_lane(self, turn: Turn) -> None:
         """Neither its gang nor anybody behind it in its lane can have a place."""
         turn.cursor.next = len(turn.cursor.lane.gangs)
-        self._moved(turn.gang)
+        self._moved(turn.cursor)
 
-    def _moved(self, gang: Gang) -> None:
-        self.moves[gang.project] += 1
-        self.moves[gang.project, gang.owner] += 1
+    def _moved(self, cursor: _Cursor) -> None:
+        for moves in cursor.moves:
+            moves.count += 1
