@@ -12,7 +12,6 @@ not trusted after a restart of the machine, which may have lost the contents of 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from shared.clock import Clock
 from shared.events import ResolvedMount
 from shared.ids import gang_id
 from shared.jobs import Job
+from shared.trees import remove_tree
 
 LAY_TRIES: Final = 3
 SAVE_TRIES: Final = 90
@@ -180,7 +180,7 @@ def _begin(directory: Path, *, keep: bool) -> None:
     """Make the gang's directory, anew where the machine was started since it was made, unless a part is laid."""
     boot_id, note = BOOT_ID.read_text(), directory / "boot"
     if not keep and directory.exists() and (not note.exists() or note.read_text() != boot_id):
-        shutil.rmtree(directory)
+        remove_tree(directory)
     directory.mkdir(mode=0o700, exist_ok=True)
     note.write_text(boot_id)
 
@@ -188,4 +188,4 @@ def _begin(directory: Path, *, keep: bool) -> None:
 def _remove(directory: Path, now_s: float) -> None:
     failed = any(mirror.problem for mirror in _mirrors(directory))
     if not failed or now_s - directory.stat().st_mtime > RESCUE_S:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)

@@ -28,6 +28,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from services.scheduler.sources.object_store import Bucket, Found, ObjectGoneError, StoreError
+from shared.trees import files_below
 from shared.units import format_bytes
 
 AT_ONCE: Final = 8
@@ -226,13 +227,11 @@ class Mirror:
 
     def _files(self) -> Iterator[tuple[str, FileState]]:
         """Every plain file by its path; no link is followed, and names that are no text are left out."""
-        for folder, _, names in os.walk(self.directory):
-            for name in names:
-                path = Path(folder, name)
-                here = path.lstat()
-                relative = str(path.relative_to(self.directory))
-                if stat.S_ISREG(here.st_mode) and relative.isprintable():
-                    yield relative, (here.st_size, here.st_mtime_ns, here.st_ctime_ns, here.st_ino)
+        for path in files_below(self.directory):
+            here = path.lstat()
+            relative = str(path.relative_to(self.directory))
+            if stat.S_ISREG(here.st_mode) and relative.isprintable():
+                yield relative, (here.st_size, here.st_mtime_ns, here.st_ctime_ns, here.st_ino)
 
     async def _send(self, bucket: Bucket, path: str, progress: Progress) -> None:
         fd = os.open(self.directory / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.sources.git_command import GitError
+from shared.trees import DEPTH_MAX
 from shared.units import format_bytes
 
 _BLOCK: Final = 1 << 20
@@ -34,8 +35,8 @@ def take_over(source: Path, root: Path, target: Path, most_bytes: int) -> None:
 
 
 def _found(source: Path, root: Path) -> Path:
-    real = source.resolve()
-    if not real.is_relative_to(root.resolve()):
+    real = Path(os.path.realpath(source))
+    if not real.is_relative_to(os.path.realpath(root)):
         raise GitError(f"it leads out of {root}")
     for candidate in (real / ".git", real):
         if (candidate / "HEAD").is_file() and (candidate / "objects").is_dir() and not candidate.is_symlink():
@@ -60,6 +61,8 @@ def _files(part: Path) -> Iterator[tuple[Path | None, str, int]]:
         return
     for folder, folders, names, fd in os.fwalk(part, follow_symlinks=False):
         relative = Path(folder).relative_to(part)
+        if len(relative.parts) >= DEPTH_MAX:
+            raise GitError(f"its folders lie more than {DEPTH_MAX} deep in each other")
         if part.name == "objects" and relative == Path():
             folders[:] = [name for name in folders if name != "info"]  # alternates are in there
         for name in names:

@@ -11,10 +11,12 @@ import gzip
 import posixpath
 import tarfile
 import zlib
+from pathlib import PurePosixPath
 from typing import IO, Final, cast
 
 from shared.documents.fields import shown
 from shared.errors import InvalidInputError, Violation
+from shared.trees import DEPTH_MAX
 from shared.units import GIB, MIB, format_bytes
 
 UNPACKED_MAX_BYTES: Final = 2 * GIB
@@ -69,13 +71,16 @@ def _check_members(archive: tarfile.TarFile) -> None:
 
 
 def _check_member(member: tarfile.TarInfo) -> None:
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        raise _invalid("archive-member", f"{shown(member.name)} is neither a file, a folder nor a link")
+    if member.size < 0:
+        # The reader would go back in the file by as much, and read it again and again.
+        raise _invalid("archive-member", f"{shown(member.name)} has a size below zero")
+    if not (member.isreg() or member.isdir() or member.issym()):
+        raise _invalid("archive-member", f"{shown(member.name)} is neither a file, a folder nor a symbolic link")
+    if len(PurePosixPath(member.name).parts) > DEPTH_MAX:
+        raise _invalid("archive-member", f"{shown(member.name)} lies more than {DEPTH_MAX} folders deep")
     if _leaves(member.name):
         raise _invalid("archive-member", f"{shown(member.name)} would lie outside of the folder")
     if member.issym() and _leaves(posixpath.join(posixpath.dirname(member.name), member.linkname)):
-        raise _invalid("archive-member", f"the link {shown(member.name)} leads out of the folder")
-    if member.islnk() and _leaves(member.linkname):
         raise _invalid("archive-member", f"the link {shown(member.name)} leads out of the folder")
 
 

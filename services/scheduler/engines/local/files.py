@@ -1,4 +1,4 @@
-"""Files as this engine uses them: written whole or not at all, locked by open descriptors, removed without surprises.
+"""Files as this engine uses them: written whole or not at all, locked by open descriptors.
 
 A lock is a `flock`: it belongs to an open file description, so it is handed to a child with the descriptor and is free
 as soon as the last process that has it is gone, however that process ended.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from pathlib import Path
 
 
@@ -54,21 +53,3 @@ def try_lock(path: Path) -> int | None:
         os.close(fd)
         return None
     return fd
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory that a job may have filled, folders without rights included; nothing outside is touched."""
-    try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        return
-    except OSError:
-        _make_writable(path)
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _make_writable(path: Path) -> None:
-    for parent, folders, _ in os.walk(path):
-        for folder in (Path(parent, name) for name in folders):
-            if not folder.is_symlink():
-                folder.chmod(0o700)

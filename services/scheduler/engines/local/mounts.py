@@ -58,14 +58,14 @@ class _NotAllowedError(Exception):
 
 
 def _check_root(source: Path, leads_to: str, root: Path | None) -> None:
-    if root is not None and not is_within(leads_to, str(root.resolve())):
+    if root is not None and not is_within(leads_to, os.path.realpath(root)):
         raise _NotAllowedError(f"{source} leads to {leads_to}, out of {root}")
 
 
 def _check_home(source: Path, leads_to: str, home: Path | None, *, whole: bool) -> None:
     if home is None:
         return
-    here = str(home.resolve())
+    here = os.path.realpath(home)
     if is_within(leads_to, here) or (whole and is_within(here, leads_to)):
         raise _NotAllowedError(f"{source} would show the platform's own state; use another folder")
 
@@ -74,6 +74,6 @@ def _make_room(mount: GangMount) -> None:
     """Make a folder that a writable mount names and that does not exist yet, inside of what an admin allowed."""
     if mount.root is None or mount.read_only or not mount.root.is_dir():
         return
-    if is_within(str(mount.source.resolve()), str(mount.root.resolve())):
+    if is_within(os.path.realpath(mount.source), os.path.realpath(mount.root)):
         with suppress(OSError):  # opening it will tell
             mount.source.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from services.scheduler.engines.local.files import read_text, remove_tree, write_atomic
+from services.scheduler.engines.local.files import read_text, write_atomic
 from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.host_tree import is_within
 from services.scheduler.engines.local.mounts import open_allowed
 from services.scheduler.engines.local.unpack import lay_code
 from services.scheduler.ports import CodeDirectory, GangMount, GangStart, ReplicaStart, StartRefusedError
+from shared.trees import remove_tree
 
 CODE: Final = "/code"
 LOOPBACK: Final = "127.0.0.1"

@@ -8,24 +8,28 @@ runs reaches no replica, under the same limits.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
 import stat
 import tarfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from services.scheduler.engines.local.files import remove_tree
 from services.scheduler.ports import Code, CodeArchive, CodeDirectory, CodeInline, StartRefusedError
+from shared.documents.fields import shown
+from shared.trees import DEPTH_MAX, remove_tree
 from shared.units import GIB, KIB, MIB, format_bytes
 
 _BLOCK: Final = 1 * MIB
 _READ_MAX: Final = 4 * MIB
 _HEADERS_OF_A_FILE: Final = 4 * KIB
+_OF_THE_MACHINE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def lay_code(code: Code, target: Path, limits: Limits | None = None, *, name: st
     remove_tree(partial)
     partial.mkdir()
     partial = partial.resolve()
-    with _refusing(name or _name(code)):
+    with _refusing(name or _name(code), partial):
         match code:
             case CodeArchive():
                 _unpack(code.path, partial, budget)
@@ -60,18 +64,33 @@ def lay_code(code: Code, target: Path, limits: Limits | None = None, *, name: st
 
 
 @contextmanager
-def _refusing(source: str) -> Iterator[None]:
-    """Turn every way in which the source can be bad into one sentence."""
+def _refusing(source: str, target: Path) -> Iterator[None]:
+    """Turn every way in which the source can be bad into one sentence; what the machine lacks is not its fault."""
     try:
         yield
     except _BadCodeError as error:
         raise StartRefusedError(f"code from {source}: {error}") from None
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError) as error:
-        raise StartRefusedError(f"code from {source} cannot be laid at /code: {error}") from error
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            raise
+        raise StartRefusedError(f"code from {source} cannot be laid at /code: {_reason(error, target)}") from error
+
+
+def _reason(error: Exception, target: Path) -> str:
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    name = str(error.filename or "").removeprefix(f"{target}/")
+    return f"{shown(name)}: {error.strerror}" if name else error.strerror
 
 
 def _name(code: Code) -> str:
-    return "the inline files" if isinstance(code, CodeInline) else str(code.path)
+    match code:
+        case CodeInline():
+            return "the inline files"
+        case CodeArchive():
+            return "the archive"
+        case CodeDirectory(path):
+            return str(path)
 
 
 class _BadCodeError(Exception):
@@ -89,6 +108,8 @@ class _Budget:
 
     def take(self, size_bytes: int) -> None:
         """Spend one file of this size."""
+        if size_bytes < 0:
+            raise _BadCodeError("a header in it gives a size below zero")
         self._size_left -= size_bytes
         self._files_left -= 1
         if self._size_left < 0:
@@ -165,6 +186,12 @@ def _inside(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name:
         raise _BadCodeError(f"{name!r} lies outside of the code; names must be relative and without ..")
+    return _not_too_deep(path)
+
+
+def _not_too_deep(path: PurePosixPath) -> PurePosixPath:
+    if len(path.parts) > DEPTH_MAX:
+        raise _BadCodeError(f"it has folders more than {DEPTH_MAX} deep in each other")
     return path
 
 
@@ -175,6 +202,7 @@ def _copy(source: Path, target: Path, budget: _Budget) -> None:
     top = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder, folders, names, at in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            _not_too_deep(PurePosixPath(folder))
             for name in (*folders, *names):
                 _copy_entry(name, at, target / folder / name, budget)
     finally:
@@ -193,6 +221,8 @@ def _copy_entry(name: str, at: int, target: Path, budget: _Budget) -> None:
         elif stat.S_ISREG(found.st_mode):
             _copy_file(name, at, target)
     except OSError as error:
+        if error.errno in _OF_THE_MACHINE:
+            raise
         raise _BadCodeError(f"{target.name} cannot be copied: {error.strerror}") from error
 
 

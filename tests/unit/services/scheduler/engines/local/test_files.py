@@ -5,7 +5,6 @@ from pathlib import Path
 
 from services.scheduler.engines.local.files import (
     read_text,
-    remove_tree,
     sync,
     try_lock,
     write_atomic,
@@ -59,20 +58,3 @@ def test_a_lock_outlives_its_opener_in_a_descriptor_that_was_handed_on(tmp_path:
 
     assert try_lock(tmp_path / "lock") is None
     os.close(handed_on)
-
-
-def test_a_tree_goes_whatever_is_in_it_and_links_are_not_followed(tmp_path: Path):
-    outside = tmp_path / "outside"
-    outside.mkdir(mode=0o500)
-    tree = tmp_path / "tree"
-    (tree / "closed/deep").mkdir(parents=True)
-    (tree / "link").symlink_to(outside)
-    (tree / "closed/deep/file").touch()
-    (tree / "closed/deep").chmod(0)
-    (tree / "closed").chmod(0o500)
-
-    remove_tree(tree)
-    remove_tree(tree)
-
-    assert list(tmp_path.iterdir()) == [outside]
-    assert outside.stat().st_mode & 0o777 == 0o500

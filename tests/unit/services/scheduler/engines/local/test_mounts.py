@@ -74,3 +74,11 @@ def test_neither_links_nor_dots_lead_out_of_the_root_or_into_the_platform(storag
             opened(GangMount(source, "/mnt/x", root=storage), tmp_path / "home")
         with pytest.raises(StartRefusedError, match="would show the platform's own state"):
             opened(GangMount(source, "/mnt/x"), tmp_path / "home")
+
+
+def test_a_link_that_leads_to_itself_is_refused(storage: Path, tmp_path: Path):
+    (storage / "loop").symlink_to("loop")
+
+    for path in (storage / "loop", storage / "loop/below"):
+        with pytest.raises(StartRefusedError, match="Too many levels of symbolic links"):
+            opened(GangMount(path, "/mnt/x", root=storage), tmp_path / "home")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -76,6 +78,8 @@ class TestArchive:
             ([member("a", type=tarfile.BLKTYPE)], "neither file nor folder"),
             ([member("a", b"x"), member("a/b", b"x")], "cannot be laid"),
             ([member(".", b"x")], "cannot be laid"),
+            ([member("a", b"x"), member("a/b", b"x")], "^code from the archive cannot be laid at /code: 'a': "),
+            ([member("a/" * 201 + "x", b"x")], "more than 200 deep"),
         ],
     )
     def test_what_could_reach_outside_is_refused(
@@ -105,8 +109,32 @@ class TestArchive:
     def test_what_is_no_archive_is_refused(self, tmp_path: Path, content: bytes):
         (tmp_path / "a").write_bytes(content)
 
-        with pytest.raises(StartRefusedError, match=r"code from .*a"):
+        with pytest.raises(StartRefusedError, match=r"^code from the archive"):
             lay_code(CodeArchive(tmp_path / "a"), tmp_path / "code")
+
+    def test_a_size_below_zero_gives_no_room_back(self, tmp_path: Path):
+        header = bytearray(tarfile.TarInfo("x").tobuf(tarfile.GNU_FORMAT))
+        header[124:136] = tarfile.itn(-512, 12, tarfile.GNU_FORMAT)  # type: ignore[attr-defined]
+        header[148:156] = b" " * 8
+        header[148:156] = b"%06o\0 " % sum(header)
+        (tmp_path / "a").write_bytes(gzip.compress(bytes(header) + bytes(1024)))
+
+        with pytest.raises(StartRefusedError, match="size below zero"):
+            lay_code(CodeArchive(tmp_path / "a"), tmp_path / "code")
+
+    def test_a_full_disk_is_not_the_fault_of_the_code(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        code = archive(tmp_path / "a", member("x", b"x"))
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(shutil, "copyfileobj", full)
+        with pytest.raises(OSError, match="No space left"):
+            lay_code(code, tmp_path / "code")
+        monkeypatch.undo()
+
+        lay_code(code, tmp_path / "code")
+        assert (tmp_path / "code/x").read_bytes() == b"x"
 
     def test_a_missing_archive_is_refused(self, tmp_path: Path):
         with pytest.raises(StartRefusedError, match="No such file"):
@@ -175,6 +203,12 @@ class TestDirectory:
 
         with pytest.raises(StartRefusedError, match="more than 1000B"):
             lay_code(CodeDirectory(tmp_path / "src"), tmp_path / "code", Limits(size_bytes=1000))
+
+    def test_one_with_folders_too_deep_in_each_other_is_refused(self, tmp_path: Path):
+        (tmp_path / "src" / "/".join("d" * 201)).mkdir(parents=True)
+
+        with pytest.raises(StartRefusedError, match="more than 200 deep"):
+            lay_code(CodeDirectory(tmp_path / "src"), tmp_path / "code")
 
     def test_a_missing_one_is_refused(self, tmp_path: Path):
         with pytest.raises(StartRefusedError, match="no such folder"):
