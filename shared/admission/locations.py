@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from shared.catalog import Asker, Catalog, Storage, may_use
 from shared.catalog.fields import S3_SCHEME, place_of
 from shared.documents.fields import shown
 from shared.errors import Violation
+
+_KERNEL_TREES: Final = ("/proc", "/sys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class Locations:
             return self._no_s3(pointer)
         if self._touches_home(path):
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
+        if _is_of_the_kernel(path):
+            return _of_the_kernel(path, pointer)
         if self.prefixes and not any(_within(path, prefix) for prefix in self.prefixes):
             return _refusal(pointer, f"{shown(path)} is under none of the allowed prefixes: {', '.join(self.prefixes)}")
         return None
@@ -41,6 +46,8 @@ class Locations:
             return self._no_s3(pointer)
         if self._touches_home(path):
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
+        if _is_of_the_kernel(path):
+            return _of_the_kernel(path, pointer)
         if asker.admin or any(_within(path, root) for root in _roots(catalog, asker, usable=True)):
             return None
         closed = any(_touch(path, root) for root in _roots(catalog, asker, usable=False))
@@ -72,6 +79,14 @@ def no_directory(path: str, pointer: str) -> Violation:
     """The refusal of a place at which there is nothing."""
     sentence = f"there is nothing at {shown(path, 200)} on this machine; make the directory, or name another"
     return Violation(pointer, "no-such-directory", sentence)
+
+
+def _is_of_the_kernel(path: str) -> bool:
+    return any(_within(path, tree) for tree in _KERNEL_TREES)
+
+
+def _of_the_kernel(path: str, pointer: str) -> Violation:
+    return _refusal(pointer, f"{shown(path)} would show the processes of the machine and of others; give a directory")
 
 
 def _refusal(pointer: str, sentence: str) -> Violation:

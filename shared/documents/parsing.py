@@ -24,6 +24,10 @@ Location = Sequence[str | int]
 
 # Enough to work with; a document of thousands of unknown keys must not come back as megabytes.
 VIOLATIONS_MAX: Final = 100
+_OUT_OF_RANGE: Final = (
+    *("greater_than_equal", "less_than_equal", "greater_than", "less_than"),
+    *("string_too_short", "string_too_long", "too_short", "too_long"),
+)
 
 
 def must_parse(model: type[ModelT], document: object) -> ModelT:
@@ -113,12 +117,22 @@ def _say(model: type[BaseModel], location: Location, detail: ErrorDetails) -> tu
             choices = detail.get("ctx", {}).get("expected", wanted)
             what = shown(given) if isinstance(given, str) else json_kind(given)
             return "not-a-choice", f"{what} is not among the choices; give {choices}"
-        case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
-            return "out-of-range", f"{given} is out of range; give {wanted}"
+        case _ if detail["type"] in _OUT_OF_RANGE:
+            return "out-of-range", f"{_excess(detail)}; give {wanted}"
         case own if "-" in own:
             return own, detail["msg"]
     what = "null is given" if given is None else f"this is {json_kind(given)}"
     return "wrong-type", f"{what}; give {wanted}"
+
+
+def _excess(detail: ErrorDetails) -> str:
+    limits = detail.get("ctx", {})
+    unit = "characters" if detail["type"].startswith("string") else "items"
+    if "min_length" in limits:
+        return f"this has fewer {unit} than {limits['min_length']}, the least accepted"
+    if "max_length" in limits:
+        return f"this has more {unit} than {limits['max_length']}, the most accepted"
+    return f"{detail['input']} is out of range"
 
 
 def _unknown_key(key: str, owner: type[BaseModel] | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 
 from services.scheduler.control.usage_queries import BillLine, UsageFilter
 from services.scheduler.domain.metering import Used
@@ -17,8 +18,19 @@ from shared.http.routing import CurrentUser, api_router
 Json = dict[str, Any]
 JobText = Annotated[str | None, Query(description="name or id of a job")]
 ProjectText = Annotated[str | None, Query(description="name of a project")]
-From = Annotated[AwareDatetime | None, Query(alias="from", description="windows that begin at this time or later")]
-To = Annotated[AwareDatetime | None, Query(description="windows that begin before this time")]
+
+
+def _in_utc(time: datetime) -> datetime:
+    """A time next to the first or the last year can lie outside of all years in UTC."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC it lies outside of the years 1 to 9999") from None
+
+
+UtcTime = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+From = Annotated[UtcTime | None, Query(alias="from", description="windows that begin at this time or later")]
+To = Annotated[UtcTime | None, Query(description="windows that begin before this time")]
 
 
 class BillPage(BaseModel):

@@ -38,7 +38,7 @@ from shared.catalog.view import DocumentT
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, Violation
 from shared.jobspec.models import API_VERSION
-from shared.jobspec.rules.sources import is_image_address
+from shared.jobspec.rules.sources import is_image_address, path_collisions
 
 ASSET_KINDS: Final[Mapping[str, type[CatalogDocument]]] = {
     kind.plural(): kind for kind in (Storage, Dataset, Model, Image, CodeSet, Secret, Project)
@@ -182,6 +182,7 @@ def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:
         yield Violation("/spec", "code-source", f"give exactly one of {choices}; this has {what}")
     if spec.inline is not None and not spec.inline:
         yield Violation("/spec/inline", "too-few", "there is no file; give at least one path with its text")
+    yield from path_collisions(spec.inline or (), ("spec", "inline"))
     if spec.upload is not None and spec.upload not in setting.uploads:
         yield unknown_upload("/spec/upload")
     if spec.directory is not None:

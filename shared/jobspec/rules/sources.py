@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pydantic import TypeAdapter
 
 from shared.documents.fields import Name, shown
-from shared.documents.parsing import accepts, pointer
+from shared.documents.parsing import Location, accepts, pointer
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
 
@@ -69,16 +69,20 @@ def inline_code_has_files(draft: Draft) -> Iterator[Violation]:
         )
 
 
-def inline_files_do_not_collide(draft: Draft) -> Iterator[Violation]:
-    """No path is a file and a folder at once."""
-    files = draft.mapping(*_CODE, "inline")
-    for path in files:
+def path_collisions(paths: Collection[str], location: Location) -> Iterator[Violation]:
+    """Violation for each path of a file that would lie below another one."""
+    for path in paths:
         parents = path.split("/")[:-1]
         folders = ("/".join(parents[: depth + 1]) for depth in range(len(parents)))
-        clash = next((folder for folder in folders if folder in files), None)
+        clash = next((folder for folder in folders if folder in paths), None)
         if clash is not None:
             yield Violation(
-                pointer((*_CODE, "inline", path)),
+                pointer((*location, path)),
                 "path-collision",
                 f"{shown(clash)} is a file here, so nothing can lie below it; rename one of the two",
             )
+
+
+def inline_files_do_not_collide(draft: Draft) -> Iterator[Violation]:
+    """No path is a file and a folder at once."""
+    return path_collisions(draft.mapping(*_CODE, "inline"), (*_CODE, "inline"))

@@ -121,7 +121,9 @@ async def test_events_and_lines_are_filtered_and_come_in_pages(rig: Rig):
             assert (await ada.get(path, params={"project": "other"})).json()["items"] == []
             assert (await ada.get(path, params={"to": "2020-01-01T00:00:00Z"})).json()["items"] == []
             assert (await ada.get(path, params={"from": "2020-01-01T00:00:00Z"})).json()["items"] == whole
-            assert (await ada.get(path, params={"from": "yesterday"})).status_code == 422
+            for nowhere in ("yesterday", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
+                assert (await ada.get(path, params={"from": nowhere})).status_code == 422
+                assert (await ada.get(path, params={"to": nowhere})).status_code == 422
             assert (await ada.get(path, params={"cursor": "x"})).status_code == 422
 
 

@@ -162,6 +162,7 @@ async def test_images_resolve_by_where_they_come_from(submission: Submission) ->
         ("Image", "images", {"address": "x:1", "access": {"groups": ["g"]}}, "/spec/access/groups/0", "unknown-group"),
         ("Image", "images", {"address": "a b"}, "/spec/address", "image-address-invalid"),
         ("CodeSet", "code-sets", {}, "/spec", "code-source"),
+        ("CodeSet", "code-sets", {"inline": {"a": "", "a/b": ""}}, "/spec/inline/a~1b", "path-collision"),
         ("CodeSet", "code-sets", {"git": {"url": "https://x"}}, "/spec/git/url", "uri-invalid"),
         ("CodeSet", "code-sets", {"git": {"url": "https://me:pw@x.example/y"}}, "/spec/git/url", "uri-invalid"),
         ("CodeSet", "code-sets", {"git": {"url": "http://x.example/y"}}, "/spec/git/url", "uri-invalid"),

@@ -48,6 +48,12 @@ def test_nobody_shows_the_platforms_own_state(path: str) -> None:
     assert Locations((), HOME).storage_violation(path, "/spec/uri") is not None
 
 
+@pytest.mark.parametrize("path", ["/proc", "/proc/self/root", "/sys/fs/cgroup"])
+def test_nobody_shows_the_processes_of_others(path: str) -> None:
+    assert refused(path, ROOT)
+    assert Locations((), HOME).storage_violation(path, "/spec/uri") is not None
+
+
 def test_storages_are_bounded_by_the_prefixes() -> None:
     assert Locations((), HOME).storage_violation("/srv", "/spec/uri") is None
     assert Locations(("/data", "/srv"), HOME).storage_violation("/srv/x", "/spec/uri") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import pytest
 from pydantic import Field, StrictInt
@@ -26,6 +27,9 @@ class Outer(Document):
     items: tuple[Inner, ...] = Field((), description="a list of items")
     by_name: Mapping[Name, Inner] = Field({}, description="an object of items")
     maybe: Inner | None = Field(None, description="an item")
+    words: tuple[Annotated[str, Field(min_length=1, max_length=3)], ...] = Field(
+        (), max_length=2, description="a list of at most two words of 1 to 3 characters"
+    )
     wait_s: Duration = Field(1.0, alias="wait", description="a duration such as 30s")
 
 
@@ -40,6 +44,17 @@ def test_errors_are_found_below_lists_objects_and_optional_places() -> None:
         ("/byName/a/size", "wrong-type", "this is a string; give an integer from 1 to 3"),
         ("/maybe/size", "required", "size is missing; give an integer from 1 to 3"),
         ("/maybe/sise", "unknown-key", "'sise' is no key of this place; did you mean size?"),
+    ]
+
+
+def test_a_wrong_length_is_called_so_and_not_a_wrong_type() -> None:
+    wanted = "give a list of at most two words of 1 to 3 characters"
+    assert errors_of({"name": "n", "words": ["", "abcd"]}) == [
+        ("/words/0", "out-of-range", f"this has fewer characters than 1, the least accepted; {wanted}"),
+        ("/words/1", "out-of-range", f"this has more characters than 3, the most accepted; {wanted}"),
+    ]
+    assert errors_of({"name": "n", "words": ["a", "b", "c"]}) == [
+        ("/words", "out-of-range", f"this has more items than 2, the most accepted; {wanted}")
     ]
 
 
