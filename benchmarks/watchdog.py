@@ -33,7 +33,6 @@ from services.watchdog.domain import torchrun
 from services.watchdog.domain.matching import Scan, take
 from services.watchdog.domain.rulebook import Rulebook
 from services.watchdog.domain.rules import LineRule
-from services.watchdog.settings import WatchdogSettings
 from shared.bus import Bus, BusOptions
 from shared.bus.feed import Feed
 from shared.bus.streams import watchdog_partition
@@ -42,7 +41,7 @@ from shared.units import MIB
 from tests.support.corpus import confusion
 from tests.support.nats import NatsServer
 from tests.support.platform import Platform, job_document
-from tests.support.watchdog import ADVANCED, TestJob
+from tests.support.watchdog import ADVANCED, TestJob, watchdog_settings
 
 _TEXT_BYTES: Final = 64 * MIB
 _PYTHON_BYTES: Final = 4 * MIB
@@ -204,7 +203,7 @@ async def _watchdog_mb_s(bus: Bus, server: NatsServer, home: Path) -> float:
 
 @asynccontextmanager
 async def _running(server: NatsServer, home: Path) -> AsyncIterator[WatchdogService]:
-    service = await bootstrap(WatchdogSettings(nats_url=server.url, nats_user="", home=home / "watchdog"))
+    service = await bootstrap(watchdog_settings(server.url, home / "watchdog"))
     running = asyncio.create_task(service.run())
     try:
         yield service

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from services.watchdog.domain import progress as progress_in
 from services.watchdog.domain import text as clean
@@ -99,7 +99,7 @@ def _closed(scan: Scan, rules: Rulebook, hits: list[Hit]) -> Scan:
     """Nothing follows on what was kept back: it is text, and the end of a line."""
     text = scan.line + clean.with_line_feeds(scan.unfinished)
     text = text if not text or text.endswith(b"\n") else text + b"\n"
-    scan = _search(replace(scan, unfinished=b"", line=b""), text, rules, hits, None)
+    scan = _search(scan, text, rules, hits, None, unfinished=b"", line=b"")
     if scan.block is None:
         return scan
     hits.append(_block_hit(scan, scan.block))
@@ -116,9 +116,8 @@ def _read(scan: Scan, chunk: Chunk, rules: Rulebook, hits: list[Hit]) -> Scan:
     text = scan.line + fed if scan.line else fed
     complete = clean.complete_bytes(text)
     timing = _Timing(chunk, scan.position - len(scan.unfinished), raw, len(scan.line))
-    after = _with_progress(scan, text, chunk)
-    after = replace(after, position=scan.position + len(data), unfinished=unfinished, line=text[complete:])
-    return _search(after, text[:complete], rules, hits, timing)
+    kept = {"position": scan.position + len(data), "unfinished": unfinished, "line": text[complete:]}
+    return _search(scan, text[:complete], rules, hits, timing, **kept, **_progress(scan, text, chunk))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +138,21 @@ class _Timing:
         return earlier[-1] if earlier else self.chunk.times[0][1]
 
 
-def _with_progress(scan: Scan, text: bytes, chunk: Chunk) -> Scan:
+def _progress(scan: Scan, text: bytes, chunk: Chunk) -> dict[str, Any]:
     """Progress counts from when the first byte of the chunk was there: what stands behind it is not survived by it."""
     seen = progress_in.seen_in(text, scan.progress)
     if seen == scan.progress:
-        return scan
-    return replace(scan, progress=seen, progress_at_ms=chunk.times[0][1] if chunk.times else scan.progress_at_ms)
+        return {}
+    return {"progress": seen, "progress_at_ms": chunk.times[0][1] if chunk.times else scan.progress_at_ms}
 
 
-def _search(scan: Scan, text: bytes, rules: Rulebook, hits: list[Hit], timing: _Timing | None) -> Scan:
-    """Search complete lines; the text begins at the beginning of one."""
+def _search(scan: Scan, text: bytes, rules: Rulebook, hits: list[Hit], timing: _Timing | None, **kept: Any) -> Scan:
+    """Search complete lines; the text begins at the beginning of one. `kept` is what else changes with it.
+
+    A scan is made anew once a chunk, as that takes about as long as the search itself.
+    """
     if not text:
-        return scan
+        return replace(scan, **kept)
     if scan.block is not None:
         scan = _collected(scan, text, 0, hits)
     found = rules.search(text, scan.looks)
@@ -174,6 +176,7 @@ def _search(scan: Scan, text: bytes, rules: Rulebook, hits: list[Hit], timing: _
         found=scan.found.union(place.rule for place in found.places) if found.places else scan.found,
         looks=found.looks or scan.looks,
         phase=(last_declared(text) if found.has_phases else None) or scan.phase,
+        **kept,
     )
 
 
