@@ -32,7 +32,7 @@ from services.logs.adapters.partition import Partition
 from shared.errors import UnavailableError
 from shared.logs_wire import ReplicaRef, partition_of
 
-_NICENESS: Final = 10
+_NICENESS: Final = 19
 _LOOK_S: Final = 1.0
 _RETRY_S: Final = 10.0
 

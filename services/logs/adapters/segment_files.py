@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from services.logs.adapters.disk import sync_file
+from services.logs.adapters.packing import unpack
 from services.logs.domain.frames import (
     HEADER_MAX_BYTES,
     TRAILER_BYTES,
@@ -39,6 +40,7 @@ from services.logs.ports import Archive
 _NAME: Final = re.compile(r"seg-(\d{15})-(\d{12})(?:-(\d{15}))?\.zst")
 _ARCHIVED: Final = re.compile(r"(seg-\d{15}-\d{12}-\d{15}\.zst)\.(\d{1,15})\.archived")
 _FOOTERS_KEPT: Final = 64
+_TEXTS_KEPT: Final = 16
 _FOOTER_GUESS_BYTES: Final = 64 * 1024
 
 
@@ -141,11 +143,12 @@ def in_order(segments: Iterable[Segment]) -> tuple[tuple[Segment, ...], tuple[Se
 
 
 class SegmentReader:
-    """Opens segments and remembers the footers of some."""
+    """Opens segments, and remembers the footers of some and the text of the last frames."""
 
     def __init__(self, archive: Archive | None = None) -> None:
         self.archive = archive
         self._footers: OrderedDict[Path, Footer] = OrderedDict()
+        self._texts: OrderedDict[tuple[Path, int], bytes] = OrderedDict()
         self._lock = threading.Lock()
 
     def archived_file(self, key: str, size: int) -> SegmentFile:
@@ -187,6 +190,23 @@ class SegmentReader:
             return segment.frames
         footer = self.footer(segment)
         return footer.frames if footer else ()
+
+    def text(self, segment: Segment, placed: Placed) -> bytes:
+        """The text of a frame; raises FileNotFoundError, UnavailableError."""
+        place = (segment.path, placed.at)
+        with self._lock:
+            known = self._texts.get(place)
+            if known is not None:
+                self._texts.move_to_end(place)
+                return known
+        with self.opened(segment) as file:
+            packed = file.read(placed.at, placed.frame.packed_bytes)
+        text = unpack(packed, placed.frame.length)
+        with self._lock:
+            self._texts[place] = text
+            while len(self._texts) > _TEXTS_KEPT:
+                self._texts.popitem(last=False)
+        return text
 
     def _remember(self, path: Path, footer: Footer) -> None:
         with self._lock:

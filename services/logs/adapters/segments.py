@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from services.logs.adapters.disk import make_directories, sync_directory, sync_file, write_file_at
-from services.logs.adapters.packing import pack_fast, unpack
+from services.logs.adapters.packing import pack_fast
 from services.logs.adapters.segment_files import (
     Segment,
     SegmentName,
@@ -254,9 +254,9 @@ class SegmentLog:
         if found is None:
             return b""
         segment, placed = found
-        with self.reader.opened(segment) as file:
-            packed = file.read(placed.at, placed.frame.packed_bytes)
-        data = unpack(packed, placed.frame.length)
+        data = self.reader.text(segment, placed)
+        if (at, placed.frame.length) == (placed.frame.offset, min(stop - at, placed.frame.length)):
+            return data
         return data[at - placed.frame.offset : stop - placed.frame.offset]
 
     def _begin_segment(self) -> None:

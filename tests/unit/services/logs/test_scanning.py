@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from services.logs import scanning as scanning_module
 from services.logs.adapters import compaction as compaction_module
 from services.logs.adapters import files as files_module
+from services.logs.adapters import segment_files as segment_files_module
 from services.logs.adapters import segments as segments_module
 from services.logs.adapters.compaction import next_group, pack_anew, remove_replaced
 from services.logs.adapters.files import StoredLog, open_log
@@ -131,13 +132,13 @@ def test_frames_that_cannot_hold_a_literal_are_not_unpacked(monkeypatch):
         while (group := next_group(log.segments)) is not None:
             log.segments.exchange(group.segments, pack_anew(log.segments, group))
         unpacked: list[int] = []
-        unpack = segments_module.unpack
+        unpack = segment_files_module.unpack
 
         def counted(packed: bytes, length: int) -> bytes:
             unpacked.append(length)
             return unpack(packed, length)
 
-        monkeypatch.setattr(segments_module, "unpack", counted)
+        monkeypatch.setattr(segment_files_module, "unpack", counted)
         monkeypatch.setattr(scanning_module, "LINE_MAX_BYTES", 64)
         assert [hit.text for hit in all_hits(log, Pattern("one needle"))] == ["one needle"]
         assert 0 < len(unpacked) < 12
