@@ -37,7 +37,7 @@ _NAMES_OF_USERS = "a list of user names"
 _NAMES_OF_GROUPS = "a list of group names"
 _ON_OFF = "true or false"
 _FILLED_IN = "nothing; the platform fills this in"
-_AN_AMOUNT = "an integer from 0 on"
+_AN_AMOUNT = "an integer from 0 to 10000000"
 
 Amount = Annotated[StrictInt, Field(ge=0, le=10_000_000)]
 

@@ -117,6 +117,7 @@ class Gangs:
                 self._log.exception("engine_call_failed", gang=gang)
                 await self._clock.sleep(RETRY_PAUSE_S)
                 view.start_called = view.stop_called = view.save_called = False
+                self._views.setdefault(gang, view)  # one that could not be forgotten is still to be looked after
         self._on_change(gang)
 
     async def _start(self, gang: str, view: GangView, begin: Callable[[], Awaitable[None]]) -> None:

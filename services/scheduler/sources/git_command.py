@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -77,7 +78,10 @@ class Git:
         (home / "gitconfig").write_text(_CONFIG)
 
     async def run(self, *arguments: str, directory: Path, url: str = "", credentials: Credentials | None = None) -> str:
-        """Output of `git ARGUMENTS` in a directory; only `url` may be spoken to. Raises GitError, StartRefusedError."""
+        """Output of `git ARGUMENTS` in a directory; only `url` may be spoken to.
+
+        Raises GitError, StartRefusedError, and OSError where the disk is full.
+        """
         git = shutil.which("git")
         if git is None:
             raise StartRefusedError("git is not installed on this machine; install it with: apt-get install git")
@@ -101,7 +105,7 @@ class Git:
                 _end(process)
                 await process.wait()
         if process.returncode != 0:
-            raise GitError(_reason(errors.decode(errors="replace"), process.returncode))
+            raise _failure(errors.decode(errors="replace"), process.returncode)
         return output.decode(errors="replace")
 
     def _environment(self, url: str, credentials: Credentials | None) -> dict[str, str]:
@@ -134,6 +138,11 @@ def _end(process: asyncio.subprocess.Process) -> None:
     """Leave nothing of the command's process group behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _failure(errors: str, status: int | None) -> Exception:
+    full = os.strerror(errno.ENOSPC)
+    return OSError(errno.ENOSPC, full) if full in errors else GitError(_reason(errors, status))
 
 
 def _reason(errors: str, status: int | None) -> str:

@@ -27,6 +27,7 @@ from services.scheduler.sources.git_command import Credentials, Git, GitError
 from services.scheduler.sources.snapshot import take_over
 from shared.catalog.fields import FILE_SCHEME, file_path
 from shared.ids import digest
+from shared.shortages import is_shortage
 from shared.units import GIB
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
@@ -90,6 +91,8 @@ class Repositories:
         try:
             await asyncio.to_thread(take_over, source, root, copy, self._most_bytes)
         except OSError as error:
+            if is_shortage(error):
+                raise
             raise GitError(f"it cannot be read: {error.strerror}") from error
         return _Local(copy, self._git)
 

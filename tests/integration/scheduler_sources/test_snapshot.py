@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -82,3 +85,37 @@ async def test_what_is_no_repository_or_too_large_is_refused(tree: WorkTree, tmp
         await commit_of(tmp_path, tmp_path / "storage" / "gone")
     with pytest.raises(GitError, match="more than"):
         await commit_of(tmp_path, tree.path, most_bytes=100)
+
+
+async def test_folders_that_are_too_deep_in_each_other_are_refused(tree: WorkTree, tmp_path: Path):
+    (tree.path / ".git/refs/heads" / "/".join("d" * 201)).mkdir(parents=True)
+    with pytest.raises(GitError, match="more than 200 deep"):
+        await commit_of(tmp_path, tree.path)
+
+
+async def test_a_repository_that_is_a_link_to_itself_is_refused(tmp_path: Path):
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage/loop").symlink_to("loop")
+    with pytest.raises(GitError, match="no git repository"):
+        await commit_of(tmp_path, tmp_path / "storage/loop")
+
+
+async def test_a_full_disk_is_not_the_fault_of_the_repository(
+    tree: WorkTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(OSError, match="No space left"):
+        await commit_of(tmp_path, tree.path)
+
+
+async def test_nor_is_one_that_git_tells_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    git = tmp_path / "bin/git"
+    git.parent.mkdir()
+    git.write_text("#!/bin/sh\necho 'fatal: write error: No space left on device' >&2\nexit 128\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:/usr/bin:/bin")
+    with pytest.raises(OSError, match="No space left"):
+        await Git(tmp_path / "own").run("fetch", directory=tmp_path)

@@ -8,7 +8,6 @@ runs reaches no replica, under the same limits.
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
 import shutil
@@ -23,13 +22,13 @@ from typing import IO, Final
 
 from services.scheduler.ports import Code, CodeArchive, CodeDirectory, CodeInline, StartRefusedError
 from shared.documents.fields import shown
+from shared.shortages import is_shortage
 from shared.trees import DEPTH_MAX, remove_tree
 from shared.units import GIB, KIB, MIB, format_bytes
 
 _BLOCK: Final = 1 * MIB
 _READ_MAX: Final = 4 * MIB
 _HEADERS_OF_A_FILE: Final = 4 * KIB
-_OF_THE_MACHINE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def _refusing(source: str, target: Path) -> Iterator[None]:
     except _BadCodeError as error:
         raise StartRefusedError(f"code from {source}: {error}") from None
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError, ValueError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        if is_shortage(error):
             raise
         raise StartRefusedError(f"code from {source} cannot be laid at /code: {_reason(error, target)}") from error
 
@@ -221,7 +220,7 @@ def _copy_entry(name: str, at: int, target: Path, budget: _Budget) -> None:
         elif stat.S_ISREG(found.st_mode):
             _copy_file(name, at, target)
     except OSError as error:
-        if error.errno in _OF_THE_MACHINE:
+        if is_shortage(error):
             raise
         raise _BadCodeError(f"{target.name} cannot be copied: {error.strerror}") from error
 

@@ -40,6 +40,8 @@ class FakeEngine:
         return self.knows
 
     async def forget(self, gang_id: str, keep_until: object = None) -> None:
+        if self.failure:
+            raise self.failure
         self.calls.append(f"forget {gang_id}")
 
 
@@ -131,6 +133,22 @@ async def test_a_call_that_failed_may_be_made_again_after_a_pause(scene):
 
 async def test_a_forgotten_gang_is_gone_from_view(scene):
     scene.gangs.start(GANG, scene.begin)
+    scene.gangs.forget(GANG)
+    await scene.gangs.close()
+    assert scene.engine.calls == ["start", f"forget {GANG}"]
+    assert GANG not in scene.gangs.known()
+
+
+async def test_a_gang_that_could_not_be_forgotten_is_looked_at_again(scene):
+    scene.gangs.start(GANG, scene.begin)
+    scene.engine.failure = OSError("disk full")
+    scene.gangs.forget(GANG)
+    await scene.settle()
+    await scene.clock.advance(RETRY_PAUSE_S)
+    await scene.settle()
+    assert scene.changed == [GANG, GANG]
+    assert GANG in scene.gangs.known()
+    scene.engine.failure = None
     scene.gangs.forget(GANG)
     await scene.gangs.close()
     assert scene.engine.calls == ["start", f"forget {GANG}"]
