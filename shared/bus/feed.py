@@ -88,12 +88,13 @@ class Feed:
             "idle_heartbeat": int(_HEARTBEAT_S * _NANOSECONDS),
         }
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._reaction.stream}.{self._reaction.durable}"
+        # Counted before it is sent: its first messages may come while the publish still waits for the socket.
+        self._asked_for += count
+        self._heard_at = _now()
         try:
             await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
         except (NatsError, OSError):
-            return
-        self._asked_for += count
-        self._heard_at = _now()
+            self._asked_for = max(0, self._asked_for - count)
 
     def _look_for_silence(self) -> None:
         """Forget requests that the server cannot know any more."""

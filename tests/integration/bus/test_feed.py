@@ -39,3 +39,32 @@ async def test_what_a_closed_feed_did_not_give_out_comes_to_the_next_at_once(bus
                 got.add(message.data)
                 await message.ack()
     await second.close()
+
+
+async def test_messages_that_come_before_their_request_is_written_out_are_counted(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(feed_module, "BATCH_MESSAGES", 2)
+    feed = Feed(bus, FEED)
+    await feed.open()
+    publish = bus.client.publish
+
+    async def slow_publish(subject: str, payload: bytes = b"", **rest: object) -> None:
+        await publish(subject, payload, **rest)
+        if ".MSG.NEXT." in subject:
+            await bus.client.flush()
+            # As long as a socket takes that is full; what is asked for comes meanwhile, where it is there.
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(bus.client, "publish", slow_publish)
+    for _round in range(3):
+        for number in range(2):
+            await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"%d" % number)
+        taken: list[bytes] = []
+        async with asyncio.timeout(10):
+            while len(taken) < 2:
+                for message in await feed.batch():
+                    taken.append(message.data)
+                    await message.ack()
+        assert taken == [b"0", b"1"]
+    await feed.close()
