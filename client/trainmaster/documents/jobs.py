@@ -58,7 +58,10 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that was noticed while the attempt ran; `replica` is empty for a silence of all of them."""
+    """Something that was noticed while the attempt ran; `replica` is empty for a silence of all of them.
+
+    `is_tried`: by a rule in mode `shadow`, which decides nothing.
+    """
 
     rule: str
     line: str
@@ -66,6 +69,7 @@ class Incident:
     replica: str
     action: str
     at: datetime | None
+    is_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +269,7 @@ def _incident(fields: Fields) -> Incident:
         replica=_replica_name(fields.fields("replica")),
         action=fields.text("action"),
         at=fields.time("at"),
+        is_tried=fields.text("mode") == "shadow",
     )
 
 

@@ -156,7 +156,8 @@ def _incidents(incidents: tuple[Incident, ...]) -> Iterator[str]:
     for incident in incidents[:MOST_INCIDENTS]:
         where = f" in {incident.replica}" if incident.replica else ""
         stops = ", so the attempt is stopped" if incident.action == "stop" else ""
-        yield f"noticed at {date_time(incident.at)}{where}, {incident.rule}{stops}: {incident.line}"
+        tried = " (only being tried)" if incident.is_tried else ""
+        yield f"noticed at {date_time(incident.at)}{where}, {incident.rule}{tried}{stops}: {incident.line}"
     if len(incidents) > MOST_INCIDENTS:
         yield f"and {len(incidents) - MOST_INCIDENTS} more incidents"
 

@@ -120,7 +120,8 @@ def _incident(data: Fields) -> str:
     replica = data.fields("replica")
     stops = "; the attempt is stopped" if data.text("action") == "stop" else ""
     where = f" in {_replica(replica)}" if replica.document else ""
-    return f"rule {data.text('rule')} matched{where}: {data.text('line')}{stops}"
+    tried = " (only being tried)" if data.text("mode") == "shadow" else ""
+    return f"rule {data.text('rule')}{tried} matched{where}: {data.text('line')}{stops}"
 
 
 def _evidence(data: Fields) -> str:

@@ -10,9 +10,11 @@ from fastapi import APIRouter, Body, Header, Query
 from starlette.responses import Response
 
 from services.submitter.adapters.followers import Followers
+from services.submitter.domain.audience import is_event_for, job_for
 from services.submitter.domain.job_documents import JobDocument
 from services.submitter.domain.listing import JobFilters
 from services.submitter.handlers.jobs import JobHandlers
+from shared.auth.principal import Principal
 from shared.http.answers import json_answer
 from shared.http.etag import IfMatch, etag
 from shared.http.paging import Page, encode_cursor
@@ -36,7 +38,7 @@ def jobs_router(handlers: JobHandlers) -> APIRouter:
     ) -> Response:
         """Submit a job; the same key with the same document is the same job."""
         job = await handlers.submit(user, document, idempotency_key)
-        return _job_answer(job, status=201, location=f"/v1/jobs/{job.id}")
+        return _job_answer(user, job, status=201, location=f"/v1/jobs/{job.id}")
 
     @router.get("/v1/jobs", response_model=Page[JobDocument])
     async def list_jobs(user: CurrentUser, filters: Annotated[JobFilters, Query()]) -> Response:
@@ -49,12 +51,12 @@ def jobs_router(handlers: JobHandlers) -> APIRouter:
     @router.get("/v1/jobs/{job}", response_model=JobDocument)
     async def get_job(user: CurrentUser, job: str) -> Response:
         """One job, by id or name."""
-        return _job_answer(await handlers.find(user, job))
+        return _job_answer(user, await handlers.find(user, job))
 
     @router.post("/v1/jobs/{job}/stop", response_model=JobDocument)
     async def stop_job(user: CurrentUser, job: str, if_match: IfMatch) -> Response:
         """Ask for the end of a job; it has come when the state says so."""
-        return _job_answer(await handlers.stop(user, job, if_match))
+        return _job_answer(user, await handlers.stop(user, job, if_match))
 
     @router.delete("/v1/jobs/{job}", status_code=204)
     async def delete_job(user: CurrentUser, job: str, if_match: IfMatch) -> Response:
@@ -80,9 +82,9 @@ def job_events_router(handlers: JobHandlers, followers: Followers) -> APIRouter:
         """All events so far; as server-sent events with `follow=true` or `Accept: text/event-stream`."""
         if follow or "text/event-stream" in accept:
             found = await handlers.find(user, job)
-            return EventStream(_stream(followers, found.id, resume_sequence(last_event_id)))
+            return EventStream(_stream(followers, user, found.id, resume_sequence(last_event_id)))
         history = await handlers.history(user, job)
-        body = {"items": [event_document(recorded) for recorded in history], "next": None}
+        body = {"items": [event_document(each) for each in history if is_event_for(user, each)], "next": None}
         return Response(json.dumps(body, ensure_ascii=False), media_type="application/json")
 
     return router
@@ -93,13 +95,15 @@ def event_document(recorded: Recorded) -> dict[str, Any]:
     return {**recorded.event.model_dump(mode="json", by_alias=True, exclude_none=True), "sequence": recorded.sequence}
 
 
-async def _stream(followers: Followers, job: str, after: int) -> AsyncIterator[ServerSentEvent]:
+async def _stream(followers: Followers, user: Principal, job: str, after: int) -> AsyncIterator[ServerSentEvent]:
     async for recorded in followers.follow(job, after):
+        if not is_event_for(user, recorded):
+            continue
         text = json.dumps(event_document(recorded), ensure_ascii=False)
         yield ServerSentEvent(text, id=str(recorded.sequence))
     yield ServerSentEvent("{}", event="end")
 
 
-def _job_answer(job: Job, *, status: int = 200, location: str = "") -> Response:
+def _job_answer(user: Principal, job: Job, *, status: int = 200, location: str = "") -> Response:
     headers = {"ETag": etag(job.sequence)} | ({"Location": location} if location else {})
-    return json_answer(JobDocument.of(job), status=status, headers=headers)
+    return json_answer(JobDocument.of(job_for(user, job)), status=status, headers=headers)

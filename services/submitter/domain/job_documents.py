@@ -205,6 +205,7 @@ class Incident(Answer):
     """Something that was noticed while the attempt ran; a silence is of no single replica."""
 
     rule: str
+    mode: Literal["active", "shadow"]
     line: str
     before: list[str]
     replica: ReplicaName | None
@@ -216,6 +217,7 @@ class Incident(Answer):
         """The incident as the API tells it."""
         return cls(
             rule=incident.rule,
+            mode=incident.mode,
             line=incident.line,
             before=list(incident.before),
             replica=ReplicaName.of(incident.replica),

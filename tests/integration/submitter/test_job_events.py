@@ -77,3 +77,15 @@ async def test_events_of_foreign_jobs_are_not_there(submission: Submission) -> N
     job = await submitted_job(submission.client("ann"))
     for query in ("", "?follow=true"):
         assert (await submission.client("bob").get(f"/v1/jobs/{job}/events{query}")).status_code == 404
+
+
+async def test_finds_of_rules_that_are_tried_are_in_no_answer_but_those_to_admins(submission: Submission) -> None:
+    job = await submitted_job(submission.client("ann"))
+    tried = ev.IncidentRaised(rule="scratch-gone", line="boom", mode="shadow")
+    await submission.tell(job, placed(1), ev.Started())
+    await submission.observe(job, tried)
+    await submission.tell(job, COMPLETED, ev.Succeeded())
+    for user, seen in (("ann", 0), ("root", 1)):
+        client = submission.client(user, admin=user == "root")
+        texts = [(await client.get(f"/v1/jobs/{job}{path}")).text for path in ("", "/events", "/events?follow=true")]
+        assert [text.count("scratch-gone") for text in texts] == [seen] * 3

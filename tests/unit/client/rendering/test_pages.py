@@ -63,6 +63,7 @@ class TestDescription:
         attempt = attempt_document(1) | {
             "incidents": [
                 {"rule": "message/1", "line": "boom", "replica": {"role": "w", "index": 1}, "action": "none"},
+                {"rule": "ours", "line": "bang", "replica": None, "action": "none", "mode": "shadow"},
                 {"rule": "hang", "line": "silent for 2s", "replica": None, "action": "stop"},
             ],
             "decision": {
@@ -77,8 +78,9 @@ class TestDescription:
             },
         }
         lines = page(shown, job_document(attempts=[attempt])).splitlines()
-        assert lines[-5:] == [
+        assert lines[-6:] == [
             "noticed at - in w-1, message/1: boom",
+            "noticed at -, ours (only being tried): bang",
             "noticed at -, hang, so the attempt is stopped: silent for 2s",
             "decided: another attempt, not before 2026-01-02 12:05:00Z (2 more possible), w-0 failed",
             "  w-1, message/1: boom",

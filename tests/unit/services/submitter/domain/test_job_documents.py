@@ -63,6 +63,7 @@ def test_incidents_and_decisions_name_replica_and_line() -> None:
     told = JobDocument.of(job_after(placed(2), ev.Started(), incident, end, decision)).status.attempts[0]
     assert told.incidents[0].model_dump(mode="json") == {
         "rule": "message/1",
+        "mode": "active",
         "line": "boom",
         "before": ["a"],
         "replica": {"role": "worker", "index": 1},
