@@ -3,6 +3,9 @@
 `react` registers a handler for a `Reaction`. The handler gets the recorded event, with the log context and the trace of
 the event around it. What it does must be idempotent: a message is acknowledged only after the handler returned.
 
+While the handler works the server hears so every few seconds: a message is delivered again soon after its service died,
+and never while it is merely slow.
+
 - returns: acknowledged;
 - raises BusUnavailableError: delivered again after a pause, for as long as it takes;
 - raises UnhandleableError, or the body is no event: kept as a dead letter;
@@ -11,8 +14,10 @@ the event around it. What it does must be idempotent: a message is acknowledged 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +25,7 @@ import structlog
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from shared.bus.connection import BusOptions
 from shared.bus.deadletters import DeadLetter, UnhandleableError, bury
@@ -28,6 +34,7 @@ from shared.bus.streams import Reaction
 from shared.errors import UnavailableError
 from shared.events import EventError, decode
 from shared.jobs import Recorded
+from shared.tasks import end
 from shared.telemetry import Tracing
 
 _RECONNECT_WAIT_S: Final = 0.25
@@ -121,7 +128,8 @@ class _Outcome:
         deliveries = message.metadata.num_delivered
         try:
             recorded = Recorded(message.metadata.sequence.stream, message.subject, decode(message.data))
-            await self._handle(recorded)
+            async with _kept(message, self._reaction.ack_wait_s / 3):
+                await self._handle(recorded)
         except (UnavailableError, BusUnavailableError) as error:
             self._log.warning("reaction_waits", subject=message.subject, reason=error.message)
             await message.nak(delay=self._redelivery.pause_s(deliveries))
@@ -159,3 +167,21 @@ class _Outcome:
         await bury(message._client.jetstream(), letter)  # noqa: SLF001  # the message's own connection has the rights
         self._log.error("message_buried", subject=message.subject, reason=reason, detail=detail)
         await message.ack()
+
+
+@contextlib.asynccontextmanager
+async def _kept(message: Msg, every_s: float) -> AsyncIterator[None]:
+    """Tell the server that the message is being worked on, for as long as the block takes."""
+    telling = asyncio.create_task(_tell_progress(message, every_s))
+    try:
+        yield
+    finally:
+        await end(telling)
+
+
+async def _tell_progress(message: Msg, every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        # Without a connection the message comes again anyway, and handlers are idempotent.
+        with contextlib.suppress(NatsError, OSError):
+            await message.in_progress()

@@ -57,7 +57,7 @@ class Reaction:
     stream: str
     durable: str
     subject: str
-    ack_wait_s: float = 60.0
+    ack_wait_s: float = 15.0
     max_ack_pending: int = 128
 
     def config(self) -> ConsumerConfig:
@@ -77,13 +77,13 @@ WATCHDOG_ATTEMPTS: Final = Reaction(JOBS, "watchdog-attempts", "tm.job.*.state.a
 DIAGNOSER_REQUESTS: Final = Reaction(JOBS, "diagnoser-requests", "tm.job.*.obs.diagnosis.requested")
 SCHEDULER_USAGE: Final = Reaction(JOBS, "scheduler-usage", "tm.job.*.state.attempt.ended")
 # What a billing subscriber reads with; see docs/billing.md.
-BILLING: Final = Reaction(USAGE, "billing", "tm.usage.*", max_ack_pending=1024)
+BILLING: Final = Reaction(USAGE, "billing", "tm.usage.*", ack_wait_s=60.0, max_ack_pending=1024)
 LOGS_DELETIONS: Final = Reaction(JOBS, "logs-deletions", "tm.job.*.state.deleted")
 
 
 def logs_partition(partition: int) -> Reaction:
     """The consumer of one partition of the log transit."""
-    return Reaction(LOGS, f"logs-{partition}", f"tm.log.{partition}.>", max_ack_pending=1024)
+    return Reaction(LOGS, f"logs-{partition}", f"tm.log.{partition}.>", ack_wait_s=60.0, max_ack_pending=1024)
 
 
 def watchdog_partition(partition: int) -> Reaction:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from shared import events as ev
 from shared.bus import Bus
 from shared.bus.deadletters import UnhandleableError
 from shared.bus.reactions import Redelivery, react, reactions_broker
-from shared.bus.streams import DLQ, WATCHDOG_ATTEMPTS
+from shared.bus.streams import DLQ, WATCHDOG_ATTEMPTS, Reaction
 from shared.errors import UnavailableError
 from shared.ids import new_job_id
 from shared.jobs import Recorded
@@ -22,11 +23,11 @@ Handler = Callable[[Recorded], Awaitable[None]]
 
 
 @asynccontextmanager
-async def reacting(bus: Bus, handler: Handler) -> AsyncIterator[None]:
+async def reacting(bus: Bus, handler: Handler, reaction: Reaction = WATCHDOG_ATTEMPTS) -> AsyncIterator[None]:
     broker = reactions_broker(bus.options)
     react(
         broker,
-        WATCHDOG_ATTEMPTS,
+        reaction,
         handler,
         options=bus.options,
         service="watchdog",
@@ -48,11 +49,11 @@ async def attempt_ended(bus: Bus) -> str:
     return job
 
 
-async def settled(bus: Bus) -> None:
+async def settled(bus: Bus, reaction: Reaction = WATCHDOG_ATTEMPTS) -> None:
     """Until nothing is waiting or in hand."""
     async with asyncio.timeout(10):
         while True:
-            info = await bus.js.consumer_info(WATCHDOG_ATTEMPTS.stream, WATCHDOG_ATTEMPTS.durable)
+            info = await bus.js.consumer_info(reaction.stream, reaction.durable)
             if not info.num_pending and not info.num_ack_pending:
                 return
             await asyncio.sleep(0.02)
@@ -69,6 +70,22 @@ async def test_a_handled_event_is_acknowledged_and_leaves_no_letter(bus: Bus) ->
         await settled(bus)
     assert seen == [job]
     assert (await bus.js.stream_info(DLQ)).state.messages == 0
+
+
+async def test_what_takes_longer_than_the_server_waits_is_not_delivered_again_meanwhile(bus: Bus) -> None:
+    impatient = replace(WATCHDOG_ATTEMPTS, durable="impatient", ack_wait_s=0.3)
+    await bus.js.add_consumer(impatient.stream, impatient.config())
+    calls = 0
+
+    async def take_time(_recorded: Recorded) -> None:
+        nonlocal calls
+        calls += 1
+        await asyncio.sleep(3 * impatient.ack_wait_s)
+
+    async with reacting(bus, take_time, impatient):
+        await attempt_ended(bus)
+        await settled(bus, impatient)
+    assert calls == 1
 
 
 async def test_a_handler_that_always_fails_has_its_message_buried_with_the_reason(bus: Bus) -> None:
