@@ -27,6 +27,7 @@ from trainmaster.errors import PackingError
 ALWAYS_LEFT_OUT: Final = frozenset({".git", "__pycache__"})
 _SPOOL_BYTES: Final = 8 * 1024 * 1024  # smaller archives never touch the disk
 _COMPRESSION: Final = 6
+_DEPTH_MAX: Final = 200  # what the platform takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ def _selected(root: Path, folder: PurePosixPath, inherited: tuple[_IgnoreRules, 
         is_folder = (root / path).is_dir() and not (root / path).is_symlink()
         if name in ALWAYS_LEFT_OUT or _ignored(path, rules, is_folder=is_folder):
             continue
+        if len(path.parts) > _DEPTH_MAX:
+            raise PackingError(f"{root} has more than {_DEPTH_MAX} folders in each other; leave some out by .gitignore")
         yield path
         if is_folder:
             yield from _selected(root, path, rules)

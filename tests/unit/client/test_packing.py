@@ -114,6 +114,14 @@ class TestRefusals:
         with packed(tmp_path / "src") as archive, tarfile.open(fileobj=archive.file) as tar:
             assert tar.getmember("b.py").linkname == "a.py"
 
+    def test_folders_too_deep_in_each_other_are_refused_and_can_be_left_out(self, tmp_path: Path, write: Write) -> None:
+        write("src/a.py", "x")
+        (tmp_path / "src/cache" / "/".join("d" * 200)).mkdir(parents=True)
+        with pytest.raises(PackingError, match="more than 200 folders"), packed(tmp_path / "src"):
+            pass
+        write("src/.gitignore", "cache/")
+        assert names(tmp_path / "src") == [".gitignore", "a.py"]
+
     def test_a_pipe_is_named_and_not_read(self, tmp_path: Path, write: Write) -> None:
         write("src/a.py", "x")
         os.mkfifo(tmp_path / "src" / "pipe")
