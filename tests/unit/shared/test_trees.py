@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from shared.trees import files_below, remove_tree
-
-FAR_BEYOND_ANY_STACK_AND_PATH = 2100
-
-
-def make_deep(top: Path, depth: int = FAR_BEYOND_ANY_STACK_AND_PATH) -> None:
-    """Folders in each other, a file in each, as a program makes them that goes down step by step."""
-    top.mkdir()
-    here = os.open(top, os.O_RDONLY)
-    for _ in range(depth):
-        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
+from tests.support.trees import make_deep
 
 
 def test_a_tree_goes_whatever_is_in_it_and_links_are_not_followed(tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, StopRequest, record_of
 from services.scheduler.ports import ReplicaRef
 from tests.support.local_engine import gang_of
+from tests.support.trees import make_deep
 
 GANG = gang_of("one", "two", job="tj-aaaaaaaaaaaa", env={"TOKEN": "secret"})
 
@@ -59,6 +60,13 @@ def test_what_is_half_made_or_half_removed_goes_and_what_else_lies_there_stays(t
 
     assert list(store.load()) == [GANG.id]
     assert {path.name for path in tmp_path.iterdir()} == {GANG.id, ".bell"}
+
+
+def test_no_depth_of_what_a_job_left_keeps_the_store_from_being_read(tmp_path: Path):
+    make_deep(tmp_path / ".gone-tj-c-1")
+
+    assert GangStore(tmp_path).load() == {}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_gang_can_be_made_over_what_an_interrupted_call_left(tmp_path: Path):
