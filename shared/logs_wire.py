@@ -6,6 +6,9 @@ offset is that of the first byte within the file; an empty chunk with `Tm-End` s
 that was truncated or replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1
 where it is left out), so that bytes of different content can never meet at one offset.
 
+A chunk may tell in `Tm-Phase` which phase the replica has declared in its phase file; one that tells nothing else is an
+empty chunk at offset 0, which is behind or at whatever anybody has, and so moves nobody.
+
 `logs` announces on `tm.kept.<job>.<attempt>.<role>.<index>` how far a file is durable. Chunks may be lost, repeated or
 reordered on the way; the announced offset is what an agent goes by, and `gap` tells it to send again from there.
 
@@ -28,12 +31,15 @@ LOG_PARTITIONS: Final = 16
 CHUNK_MAX_BYTES: Final = 64 * 1024
 LOG_SUBJECTS: Final = "tm.log.>"
 KEPT_SUBJECTS: Final = "tm.kept.>"
+PHASE_FILE: Final = "trainmaster-phase"
+"""Name of the phase file in a replica's own `/tmp`."""
 
 Kind = Literal["log", "tb", "use"]
 Times = tuple[tuple[int, int], ...]
 
 _LABEL: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 _NUMBER: Final = r"\d{1,10}"
+_NO_PHASE: Final = "-"
 _REPLICA: Final = rf"(?P<job>{_LABEL})\.(?P<attempt>{_NUMBER})\.(?P<role>{_LABEL})\.(?P<index>{_NUMBER})"
 _LOG_SUBJECT: Final = re.compile(rf"tm\.log\.{_NUMBER}\.{_REPLICA}", re.ASCII)
 _KEPT_SUBJECT: Final = re.compile(rf"tm\.kept\.{_REPLICA}", re.ASCII)
@@ -81,6 +87,7 @@ class Chunk:
     """A piece of a file; `end` is the file's total size where this says that the file is complete.
 
     `times` are pairs of an offset and the time in Unix milliseconds at which the bytes from there on were there.
+    `phase` is what the replica's phase file declares; empty: no phase any more, None: nothing is told of it.
     """
 
     file: FileRef
@@ -90,6 +97,7 @@ class Chunk:
     times: Times = ()
     node: str = ""
     end: int | None = None
+    phase: str | None = None
 
     @property
     def stop(self) -> int:
@@ -131,6 +139,8 @@ def chunk_headers(chunk: Chunk) -> dict[str, str]:
         headers["Tm-Node"] = chunk.node
     if chunk.end is not None:
         headers["Tm-End"] = str(chunk.end)
+    if chunk.phase is not None:
+        headers["Tm-Phase"] = chunk.phase or _NO_PHASE
     return headers
 
 
@@ -146,6 +156,7 @@ def decode_chunk(subject: str, headers: Mapping[str, str] | None, data: bytes) -
             times=_times_of(given.get("Tm-Times", "")),
             node=given.get("Tm-Node", ""),
             end=_count(given["Tm-End"]) if "Tm-End" in given else None,
+            phase=_phase_of(given["Tm-Phase"]) if "Tm-Phase" in given else None,
         )
     except (KeyError, ValueError) as error:
         raise MalformedChunkError(f"message on {subject} is no chunk: {_why(error)}") from error
@@ -218,6 +229,12 @@ def _count(text: str, least: int = 0) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) >= least):
         raise ValueError(f"{text[:40]!r} is no whole number of at least {least}")
     return int(text)
+
+
+def _phase_of(text: str) -> str:
+    if text != _NO_PHASE and not re.fullmatch(_LABEL, text):
+        raise ValueError(f"phase {text[:80]!r} is no name of a-z, 0-9 and -")
+    return "" if text == _NO_PHASE else text
 
 
 def _times_of(text: str) -> Times:

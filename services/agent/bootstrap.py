@@ -17,6 +17,7 @@ from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane
 from services.agent.link import Link
 from services.agent.memory import Memory
+from services.agent.phases import PhaseMarks
 from services.agent.prober import Prober, measure_machine, read_faults
 from services.agent.sampler import Sampler, look_at_processes
 from services.agent.settings import Settings
@@ -43,7 +44,8 @@ class Agent:
             stacks_subject(settings.machine): Stacks(settings.gangs).answer,
         }
         self._link = Link(settings, arrivals, verbs)
-        self._log_lane = LogLane(self._gangs, Courier(self._link, times, at_once), arrivals, self._inotify)
+        courier, marks = Courier(self._link, times, at_once), PhaseMarks(self._link)
+        self._log_lane = LogLane(self._gangs, courier, arrivals, self._inotify, marks)
         self._sampler = Sampler(self._gangs, partial(_look_now, times), arrivals.wake["log"].set, settings.sample_s)
         self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
 

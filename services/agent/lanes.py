@@ -18,6 +18,7 @@ from services.agent.arrivals import Arrivals
 from services.agent.courier import Courier
 from services.agent.gangs import Gangs
 from services.agent.inotify import Inotify
+from services.agent.phases import PhaseMarks
 from services.agent.replica import Replica
 
 _COALESCE_S: Final = 0.02
@@ -31,9 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 class LogLane:
-    """Finds replicas, ships their logs and samples, notices their ends, remembers, and finishes what is kept."""
+    """Finds replicas, ships logs, samples and phases, notices their ends, remembers, and finishes what is kept."""
 
-    def __init__(self, gangs: Gangs, courier: Courier, arrivals: Arrivals, inotify: Inotify) -> None:
+    def __init__(
+        self, gangs: Gangs, courier: Courier, arrivals: Arrivals, inotify: Inotify, phases: PhaseMarks
+    ) -> None:
+        self._phases = phases
         self._gangs = gangs
         self._courier = courier
         self._arrivals = arrivals
@@ -58,6 +62,8 @@ class LogLane:
         check_paths = self._scan(now)
         await self._look(check_paths=check_paths)
         self._save(now)
+        if check_paths:
+            await self._phases.send(self._replicas(), now)
         await self._courier.send(
             [file for replica in self._replicas() for file in replica.own_files() if not file.tail.done]
         )

@@ -28,14 +28,14 @@ from shared.logs_wire import ReplicaRef
 from shared.rebuildable import open_rebuildable
 
 CACHED_SCANS: Final = 4096
-_SCHEMA_VERSION: Final = 3
+_SCHEMA_VERSION: Final = 4
 _SCHEMA: Final = """
 CREATE TABLE scans (
     job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL,
     generation INTEGER NOT NULL, position INTEGER NOT NULL, unfinished BLOB NOT NULL, line BLOB NOT NULL,
     offset INTEGER NOT NULL, tail BLOB NOT NULL, found TEXT NOT NULL, looks TEXT NOT NULL, block TEXT NOT NULL,
     epoch INTEGER NOT NULL, step INTEGER NOT NULL, progress_at_ms INTEGER NOT NULL,
-    phase TEXT NOT NULL, ended INTEGER NOT NULL,
+    phase TEXT NOT NULL, filed_phase TEXT NOT NULL, ended INTEGER NOT NULL,
     PRIMARY KEY (job, attempt, role, replica)
 ) WITHOUT ROWID;
 CREATE TABLE found (
@@ -51,9 +51,9 @@ CREATE TABLE outputs (
 _TABLES: Final = ("scans", "found", "outputs")
 _SCAN_COLUMNS: Final = (
     "generation, position, unfinished, line, offset, tail, found, looks, block, "
-    "epoch, step, progress_at_ms, phase, ended"
+    "epoch, step, progress_at_ms, phase, filed_phase, ended"
 )
-_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _KEEP_FOUND: Final = (
     "INSERT INTO found VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET "
     "last_line = excluded.line, last_at_ms = excluded.at_ms, last_offset = excluded.offset "
@@ -202,11 +202,27 @@ def _row(replica: ReplicaRef, scan: Scan) -> tuple[object, ...]:
     kept_back = (scan.generation, scan.position, scan.unfinished, scan.line, scan.offset, scan.tail)
     found = (json.dumps(sorted(scan.found)), json.dumps(dict(scan.looks)), json.dumps(scan.block))
     progress = (scan.progress.epoch, scan.progress.step, scan.progress_at_ms)
-    return (*_key(replica), *kept_back, *found, *progress, scan.phase, scan.ended)
+    return (*_key(replica), *kept_back, *found, *progress, scan.phase, scan.filed_phase, scan.ended)
 
 
 def _scan(*row: Any) -> Scan:
-    generation, position, unfinished, line, offset, tail, found, looks, block, epoch, step, at_ms, phase, ended = row
+    (
+        generation,
+        position,
+        unfinished,
+        line,
+        offset,
+        tail,
+        found,
+        looks,
+        block,
+        epoch,
+        step,
+        at_ms,
+        phase,
+        filed,
+        ended,
+    ) = row
     lines = json.loads(block)
     return Scan(
         generation=generation,
@@ -221,6 +237,7 @@ def _scan(*row: Any) -> Scan:
         progress=Progress(epoch, step),
         progress_at_ms=at_ms,
         phase=phase,
+        filed_phase=filed,
         ended=bool(ended),
     )
 

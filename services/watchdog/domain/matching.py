@@ -46,7 +46,7 @@ class Scan:
     """How far a log is read: what is kept back of it, its last lines, and which rules were found.
 
     `block` are lines after torchrun's header while they are collected; `looks` are lines looked at in vain by rule;
-    `phase` is the one declared last.
+    `phase` is the one declared last, by a line or by the phase file, and `filed_phase` what that file said last.
     """
 
     generation: int = 1
@@ -61,6 +61,7 @@ class Scan:
     progress: Progress = field(default_factory=Progress)
     progress_at_ms: int = 0
     phase: str = ""
+    filed_phase: str = ""
     ended: bool = False
 
 
@@ -84,10 +85,17 @@ def take(scan: Scan, chunk: Chunk, rules: Rulebook, *, over_gap: bool = False) -
         if not over_gap:
             return Scanned(scan, tuple(hits), gap=True)
         scan = replace(_closed(scan, rules, hits), position=chunk.offset)
-    scan = _read(scan, chunk, rules, hits)
+    scan = _with_filed_phase(_read(scan, chunk, rules, hits), chunk.phase)
     if chunk.end is not None and chunk.end == scan.position:
         scan = replace(_closed(scan, rules, hits), ended=True)
     return Scanned(scan, tuple(hits))
+
+
+def _with_filed_phase(scan: Scan, phase: str | None) -> Scan:
+    """The file is told of again and again: only what is new in it is declared later than what the log says."""
+    if phase is None or phase == scan.filed_phase:
+        return scan
+    return replace(scan, phase=phase, filed_phase=phase)
 
 
 def last_lines(scan: Scan) -> tuple[str, ...]:

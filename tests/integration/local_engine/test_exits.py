@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from services.agent.phases import declared_in
 from services.scheduler.engines.local.engine import LocalSettings
 from services.scheduler.engines.local.memory_groups import find_memory_groups
 from shared.events import OutOfMemory
@@ -120,10 +121,19 @@ async def test_the_environment_is_made_from_scratch(desk: Bench, home: Path, mon
         "MASTER_PORT",
         "PET_MASTER_PORT",
         "PET_MASTER_ADDR",
+        "TM_PHASE_FILE",
     }
     assert set(env) - own - {"PWD", "SHLVL", "_", "TMPDIR"} == {"TM_JOB_ID", "TM_ATTEMPT", "TM_ROLE", "TM_INDEX"}
     assert env["LANG"] == "de_DE.UTF-8"
     assert env["MASTER_PORT"] == env["PET_MASTER_PORT"]
+
+
+async def test_a_phase_that_a_replica_declares_in_its_file_is_where_the_agent_looks(desk: Bench, home: Path):
+    gang = gang_of('echo checkpoint > "$TM_PHASE_FILE"')
+
+    await desk.run(gang)
+
+    assert declared_in(replica_dir(home, gang)) == "checkpoint"
 
 
 async def test_stop_gives_the_whole_tree_its_grace(desk: Bench, home: Path):

@@ -46,6 +46,7 @@ offsets = st.integers(0, 2**50)
         times=st.lists(st.tuples(offsets, offsets), max_size=4).map(tuple),
         node=names,
         end=st.none() | offsets,
+        phase=st.none() | st.just("") | names,
     ),
 )
 def test_a_chunk_is_read_as_it_was_written(chunk: Chunk):

@@ -39,6 +39,7 @@ from services.scheduler.engines.local.sandbox import Bind, Sandbox, View
 from services.scheduler.engines.local.sandbox_probe import NoSandbox
 from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
 from shared.clock import Clock, rfc3339
+from shared.logs_wire import PHASE_FILE
 
 RUNNER: Final = Path(runner.__file__).resolve()
 # Python compiles a script anew at each start, which costs 5 ms; importing the runner above has left a compiled one.
@@ -156,11 +157,12 @@ class Launcher:
         base = {"PATH": self._machine.path_variable, "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108  # the replica's own
         gpus = {"CUDA_VISIBLE_DEVICES": ",".join(start.devices)} if self._machine.has_gpus else {}
         if isinstance(self._machine.shut_in, Sandbox):
-            return {**base, **start.env, **gang.secrets, **port, **gpus}
+            return {**base, **start.env, **gang.secrets, **port, **gpus, "TM_PHASE_FILE": f"/tmp/{PHASE_FILE}"}  # noqa: S108
         base |= {"HOME": str(replica.tmp), "TMPDIR": str(replica.tmp)}
+        phase = {"TM_PHASE_FILE": str(replica.tmp / PHASE_FILE)}
         addresses = {"MASTER_ADDR": LOOPBACK, "PET_MASTER_ADDR": LOOPBACK}
         env = _with_real_paths(start.env, gang_dir.etc / FILES)
-        return {**base, **env, **gang.secrets, **port, **addresses, **gpus}
+        return {**base, **env, **gang.secrets, **port, **addresses, **gpus, **phase}
 
     def _shut_in(
         self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, mounts: tuple[Bind, ...], stack: ExitStack

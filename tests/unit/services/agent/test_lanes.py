@@ -18,6 +18,7 @@ from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane
 from services.agent.link import Refusal
 from services.agent.memory import Memory
+from services.agent.phases import PhaseMarks
 from shared.logs_wire import Chunk, FileRef, Kept, ReplicaRef
 
 REPLICA = ReplicaRef("tj-a", 1, "worker", 0)
@@ -63,7 +64,7 @@ class Machine:
         self.inotify = Inotify()
         self.inotify.close()
         courier = Courier(self.transit, Times(lambda: self.now, lambda: 0), at_once)
-        self.logs = LogLane(self.gangs, courier, self.arrivals, self.inotify)
+        self.logs = LogLane(self.gangs, courier, self.arrivals, self.inotify, PhaseMarks(self.transit))
         self.events = EventFileLane(self.gangs, courier, self.arrivals)
 
     def write(self, data: bytes) -> None:

@@ -32,6 +32,7 @@ SCAN = Scan(
     progress=Progress(1, 20),
     progress_at_ms=5,
     phase="setup",
+    filed_phase="checkpoint",
     ended=True,
 )
 WORKER = EventReplica(role="worker", index=0)

@@ -256,3 +256,17 @@ def test_a_declared_phase_is_known_wherever_the_chunks_are_cut(cuts: list[int]) 
     text = b"\x1b[1mstart\x1b[0m\r\nINFO TM_PHASE=checkpoint\nsaved\n"
     assert read(chunks_of(text, cuts), end=False)[0].phase == "checkpoint"
     assert read(chunks_of(text + b"TM_PHASE=training\n", cuts))[0].phase == "training"
+
+
+def test_of_phase_file_and_lines_the_one_that_was_declared_last_counts() -> None:
+    scan = Scan()
+    for data, filed, phase in (
+        (b"start\n", "checkpoint", "checkpoint"),
+        (b"TM_PHASE=training\n", None, "training"),
+        (b"", "checkpoint", "training"),
+        (b"", "setup", "setup"),
+        (b"", "", ""),
+    ):
+        scan = take(scan, Chunk(FILE, scan.position if data else 0, data, phase=filed), RULES).scan
+        assert scan.phase == phase
+    assert scan.position == len(b"start\nTM_PHASE=training\n")
