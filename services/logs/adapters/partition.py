@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from services.logs.adapters.compaction import remove_archived
+from services.logs.adapters.disk import sync_directory
 from services.logs.adapters.files import EventFile, StoredLog, open_event_file, open_log
 from services.logs.adapters.layout import Layout
 from services.logs.adapters.segment_files import Segment, SegmentReader
@@ -274,7 +275,10 @@ def _write_event_files(taken: Sequence[tuple[StoredFile, Admission, Chunk]]) -> 
 
 
 def _sync(logs: Sequence[StoredLog], event_files: Sequence[EventFile]) -> None:
+    directories = {directory for log in logs for directory in log.segments.sync_content()}
+    for directory in directories:  # replicas of a job have most of theirs in common
+        sync_directory(directory)
     for log in logs:
-        log.segments.sync()
+        log.segments.synced()
     for file in event_files:
         file.sync()

@@ -133,7 +133,8 @@ class SegmentLog:
         frames = segment.frames or ()
         footer = encode_footer(frames, [b""] * len(frames), ended=ended)
         write_file_at(segment.path, _end_of(segment), footer)
-        os.truncate(segment.path, _end_of(segment) + len(footer))
+        if segment.path.stat().st_size != _end_of(segment) + len(footer):  # a write may have failed in the middle
+            os.truncate(segment.path, _end_of(segment) + len(footer))
         self.unsynced = True
         with self._exchange:
             sealed = (*self.snapshot.segments[:-1], replace(segment, frames=None))
@@ -141,13 +142,21 @@ class SegmentLog:
 
     def sync(self) -> None:
         """Make everything durable."""
+        for directory in self.sync_content():
+            sync_directory(directory)
+        self.synced()
+
+    def sync_content(self) -> set[Path]:
+        """Make the content durable; gives the directories whose names have to follow before `synced` is told."""
         if not (self.unsynced and self.snapshot.segments):
-            return
+            return set()
         last = self.snapshot.segments[-1]
         if not last.is_archived and last.name.stop is None:
             sync_file(last.path)
-        for directory in self._new_names_in:
-            sync_directory(directory)
+        return set(self._new_names_in)
+
+    def synced(self) -> None:
+        """Everything is durable."""
         self._new_names_in.clear()
         self.unsynced = False
 
