@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-FAR_BEYOND_ANY_STACK_AND_PATH = 2100
+BEYOND_ANY_STACK = 1100
+BEYOND_ANY_PATH = 2100
 
 
-def make_deep(top: Path, depth: int = FAR_BEYOND_ANY_STACK_AND_PATH) -> None:
+def make_deep(top: Path, depth: int = BEYOND_ANY_STACK) -> None:
     """Folders in each other, a file in each, as a program makes them that goes down step by step."""
     top.mkdir()
     here = os.open(top, os.O_RDONLY)
