@@ -223,7 +223,9 @@ def _jetstream(store: Path) -> str:
     is free as it starts. A small or filled disk would then keep the platform from starting, with all its jobs; what is
     really written shall decide.
     """
-    return f"store_dir: {json.dumps(str(store))}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
+    # The server knows fewer escapes than JSON.
+    place = json.dumps(str(store), ensure_ascii=False)
+    return f"store_dir: {place}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
 
 
 def _user(user: str, password: str, rights: Rights) -> str:
