@@ -46,7 +46,7 @@ class GuardedServer(NatsServer):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[GuardedServer]:
     # A home may be called anything that a folder can be called.
-    server = GuardedServer(tmp_path_factory.mktemp("größe \\ \"$x\" 训练"))
+    server = GuardedServer(tmp_path_factory.mktemp('größe \\ "$x" 训练'))
     server.start()
 
     async def make() -> None:
