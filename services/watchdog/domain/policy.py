@@ -104,7 +104,8 @@ def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard())
         return None
     lines = _lines(attempt, heard.found)
     cause = root_cause(attempt, lines, catalogue) if _condition_of(ended.reason) == "failure" else None
-    case = Case(job, attempt, ended, terms, catalogue, lines, cause, heard.progress)
+    progress = heard.progress or chain.reported(attempt)
+    case = Case(job, attempt, ended, terms, catalogue, lines, cause, progress)
     budget = _budget(job, terms)
     verdict = _without_repeats(case, _verdict(case)) if budget > 0 else _verdict(case)
     retry = verdict.rule is not None and (verdict.charged == "platform" or budget > 0)
@@ -119,7 +120,7 @@ def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard())
         budget_left=budget - 1 if retry and verdict.charged == "job" else budget,
         not_before=_not_before(attempt, terms) if retry else None,
         cause=cause,
-        progress=heard.progress,
+        progress=progress,
         charged=verdict.charged,
         exclude_nodes=_suspects(cause) if retry else (),
     )

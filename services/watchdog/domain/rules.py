@@ -135,8 +135,12 @@ class RuleSpec(Document):
     )
     ignore_case: StrictBool = Field(default=True, description="true or false")
     second_hand: StrictBool = Field(default=False, description="true where the line tells of another replica")
-    since: Version | None = Field(None, description="the first version that prints this, such as 'nccl 2.24'")
-    until: Version | None = Field(None, description="the last version that prints this, such as 'nccl 2.22'")
+    since: Version | None = Field(
+        None, description="the first version that prints this, such as 'nccl 2.24': told to readers, never judged by"
+    )
+    until: Version | None = Field(
+        None, description="the last version that prints this, such as 'nccl 2.22': told to readers, never judged by"
+    )
     advice: Annotated[str, Field(min_length=1, max_length=ADVICE_MAX_CHARS)] = Field(
         description=f"a sentence of at most {ADVICE_MAX_CHARS} characters: what happened and what to do"
     )

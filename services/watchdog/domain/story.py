@@ -17,6 +17,7 @@ from shared.units import format_duration
 
 ATTEMPTS_TOLD: Final = 5
 LINE_CHARS: Final = 200
+OUTLIERS_TOLD: Final = 3
 
 
 def story_of(job: Job) -> tuple[str, ...]:
@@ -43,10 +44,15 @@ def _beginning(job: Job) -> str:
 
 def _attempt(job: Job, attempt: Attempt) -> Iterator[str]:
     ended, decision = attempt.ended, attempt.decision
-    if ended is None or ended.reason in (EndReason.COMPLETED, EndReason.STOPPED):
+    if ended is None or ended.reason is EndReason.COMPLETED:
+        return
+    if ended.reason is EndReason.STOPPED:
+        # Where no hang is retried, it is the user who stops a job that hangs.
+        yield from _evidence(job, attempt)
         return
     ran = f" after {_ran(attempt)}" if attempt.started_at else " before all of it ran"
     yield f"Attempt {attempt.number} ended{ran}: {how_it_ended(ended)}."
+    yield from _evidence(job, attempt)
     if decision is None:
         return
     if decision.cause is not None:
@@ -59,6 +65,19 @@ def _ran(attempt: Attempt) -> str:
     if attempt.started_at is None or attempt.ended_at is None:
         return "a time that is not known"
     return format_duration(max(1, round((attempt.ended_at - attempt.started_at).total_seconds())))
+
+
+def _evidence(job: Job, attempt: Attempt) -> Iterator[str]:
+    """What the ranks of a hung attempt were doing, by the evidence that was taken last."""
+    if not attempt.evidence:
+        return
+    evidence = attempt.evidence[-1]
+    yield f"Evidence of {evidence.rule}, taken at {rfc3339(evidence.at)}: {evidence.summary.rstrip('.')}."
+    if evidence.outliers:
+        named, more = evidence.outliers[:OUTLIERS_TOLD], len(evidence.outliers) - OUTLIERS_TOLD
+        yield f"Look first at {'; '.join(named)}" + (f"; and {more} more." if more > 0 else ".")
+    if evidence.digest is not None:
+        yield f"Stacks and states of all ranks: trainmaster evidence {job.name} --attempt {attempt.number}"
 
 
 def _cause(cause: Cause) -> Iterator[str]:

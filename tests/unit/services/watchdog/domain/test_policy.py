@@ -402,22 +402,31 @@ def test_the_users_own_rules_and_the_preset_rows_come_before_the_class() -> None
     assert decide(failing(retry_on("Advanced"), 1), OOM, preset).rule == "preset/gloo-connect"
 
 
-def chain(*ends: tuple[Found, ev.Progress | None], policy: str = "Advanced", **conditions: object) -> ev.RetryDecided:
+def chain(
+    *ends: tuple[Found, ev.Progress | ev.ProgressReported | None], policy: str = "Advanced", **conditions: object
+) -> ev.RetryDecided:
     """The last decision of attempts that ended like this."""
     made = submitted(replicas=1)
     told: list[tuple[ev.Payload, int]] = [
         (made.model_copy(update={"spec": {**made.spec, "retry": retry_on(policy, 9, **conditions)}}), 1)
     ]
     for number, (found, progress) in enumerate(ends, start=1):
-        told += [(placed(1), number), (ev.Started(), number), (ended(), number)]
+        told += [(placed(1), number), (ev.Started(), number)]
+        printed = None if isinstance(progress, ev.ProgressReported) else progress
+        told += [(progress, number)] if isinstance(progress, ev.ProgressReported) else []
+        told.append((ended(), number))
         job = fold_all(history(told))
-        decision = decide(job, found, progress=progress)
+        decision = decide(job, found, progress=printed)
         told += [(decision, number), (ev.Queued(), number + 1)]
     return decision
 
 
 def at(step: int) -> ev.Progress:
     return ev.Progress(step=step)
+
+
+def reported(step: int, epoch: float | None = None) -> ev.ProgressReported:
+    return ev.ProgressReported(at=START, step=step, epoch=epoch)
 
 
 def test_the_same_cause_twice_in_a_row_without_progress_stops_the_chain_with_the_reason() -> None:
@@ -432,12 +441,20 @@ def test_the_same_cause_twice_in_a_row_without_progress_stops_the_chain_with_the
     [
         ((DNS, at(100)), (DNS, at(101))),
         ((DNS, ev.Progress(epoch=1, step=99)), (DNS, ev.Progress(epoch=2))),
+        ((DNS, reported(100)), (DNS, reported(101))),
+        ((DNS, reported(99, epoch=1.9)), (DNS, reported(5, epoch=2.0))),
         ((DNS, None), (Found("estale", FIRST, "Stale file handle", 1), None)),
         ((DNS, None), (Found("dns", FIRST, "another text: Name or service not known", 1), None)),
     ],
 )
 def test_progress_or_another_cause_keeps_the_chain_going(ends: tuple) -> None:
     assert chain(*ends).retry
+
+
+def test_progress_that_was_reported_counts_where_the_log_prints_none() -> None:
+    decision = chain((DNS, reported(100)), (DNS, reported(100)))
+    assert not decision.retry
+    assert "came no further (step 100)" in decision.reason
 
 
 def test_on_failure_goes_on_whatever_repeats_itself() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.watchdog.domain.story import ATTEMPTS_TOLD, story_of
 from shared import events as ev
+from shared.clock import rfc3339
 from shared.jobs import Job, fold_all
-from tests.support.jobs import history, job_after, placed, submitted
+from tests.support.jobs import START, history, job_after, placed, submitted
 
 FIRST = ev.ReplicaRef(role="worker", index=0)
 CAUSE = ev.Cause(
@@ -60,3 +63,27 @@ def test_a_job_that_was_stopped_says_by_whom() -> None:
     job = fold_all(history([(submitted(), 1), (ev.StopRequested(by="ada"), 1), (ev.Stopped(), 1)]))
     (sentence,) = story_of(job)
     assert sentence.startswith("demo was stopped by ada at ")
+
+
+EVIDENCE = ev.EvidenceCollected(
+    rule="hang",
+    noticed_at=START,
+    at=START,
+    summary="3 of 4 ranks are in all_reduce (c10d.py:1); worker-3 is in load (data.py:12)",
+    digest="sha256:ab",
+    outliers=tuple(f"worker-{index} is in load (data.py:12)" for index in range(3, 8)),
+)
+
+
+@pytest.mark.parametrize("reason", [ev.EndReason.HANG, ev.EndReason.STOPPED])
+def test_of_a_hang_the_outliers_are_named_and_how_to_read_the_evidence(reason: ev.EndReason) -> None:
+    end = ev.AttemptEnded(reason=reason)
+    last = ev.Stopped() if reason is ev.EndReason.STOPPED else ev.Failed(reason="hang")
+    told = [(placed(), 1), (ev.Started(), 1), (EVIDENCE, 1), (end, 1), (last, 1)]
+    job = fold_all(history([(submitted(), 1), *told]))
+    story = story_of(job)
+    at = story.index(f"Evidence of hang, taken at {rfc3339(START)}: {EVIDENCE.summary}.")
+    first, how = story[at + 1 : at + 3]
+    assert first.startswith("Look first at worker-3 is in load (data.py:12); worker-4 is")
+    assert first.endswith("; and 2 more.")
+    assert how == "Stacks and states of all ranks: trainmaster evidence demo --attempt 1"
