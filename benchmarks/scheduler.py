@@ -21,12 +21,15 @@ from typing import Final, TypeVar
 
 from benchmarks import clusters, scheduler_service
 from benchmarks.report import Row, percentile, progress, report
+from services.scheduler.domain.explaining.changes import Offers
+from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.layout import Layout
 from services.scheduler.domain.planning.plan import Snapshot, plan
 from services.scheduler.domain.planning.state import State
 from services.scheduler.domain.planning.waiting import Queue
+from services.scheduler.domain.standing import Asker, Standing, explained, waiting
 
 Result = TypeVar("Result")
 
@@ -51,7 +54,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     rows = scheduler_service.rows(quick=quick)
     gc.disable()
-    rows += [*_cycles(_NODES), *_steady(_NODES), _rebuild(_NODES)]
+    rows += [*_cycles(_NODES), *_steady(_NODES), *_answers(_NODES), _rebuild(_NODES)]
     if not quick:
         rows += [row for count in _CURVE for row in _growth(count)]
     report("scheduler", rows)
@@ -163,6 +166,29 @@ def _turn_over(made: State, ended: Gang, newcomer: Gang, now: datetime) -> None:
 def _numbered(gang: Gang, number: int) -> Gang:
     role = gang.roles[0]
     return clusters.gang(number, role.replicas, role.request, longest_s=gang.longest_s)
+
+
+# --- why it waits
+
+
+def _answers(count: int) -> Iterator[Row]:
+    """What `explain` takes, in a thread of its own while scheduling goes on, and how long it keeps scheduling."""
+    for waiting_gangs in (100, _BACKLOG):
+        progress(f"{count} nodes: explain, {waiting_gangs} gangs wait")
+        made, _ = _full(count, longest_s=86_400.0)
+        for gang in clusters.gangs(waiting_gangs, _LARGE, seed=3, shapes=(clusters.WHOLE_NODE,)):
+            made.wait(_numbered(gang, 10**6 + gang.sequence))
+        asked = tuple(made.queue)[:_RUNS]
+        copied = [_timed(made.snapshot().frozen)[0] for _ in range(_RUNS)]
+        times = [_timed(partial(_explained, made.snapshot().frozen(), gang))[0] for gang in asked]
+        yield Row(f"explain, {waiting_gangs} gangs wait", statistics.median(times), "ms", "lower")
+        yield Row("of it in the way of scheduling", statistics.median(copied), "ms", "lower")
+
+
+def _explained(snapshot: Snapshot, gang: Gang) -> Standing:
+    trials = Trials(snapshot, clusters.START + timedelta(hours=1))
+    types = {f"type-{number}": shape for number, shape in enumerate(clusters.SHAPES)}
+    return explained(waiting(gang, trials), trials, Asker(lambda _job: True, {"worker": Offers(types=types)}))
 
 
 def _rebuild(count: int) -> Row:

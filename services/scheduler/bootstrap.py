@@ -241,7 +241,7 @@ class SchedulerService:
         standings = StandingHandlers(self._world, self._catalog, self._jobs, self._clock, self._data.progress)
         nodes = NodeHandlers(self._world, self._nodes, self._catalog, self._jobs, self._bus)
         locations = self._settings.locations(self._settings.home)
-        plans = PlanHandlers(self._world, self._catalog, standings, locations, LocalDirectories(), self._clock)
+        plans = PlanHandlers(self._catalog, standings, locations, LocalDirectories(), self._clock)
         return create_app(
             service=self.name,
             title="Trainmaster scheduler",

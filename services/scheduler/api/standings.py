@@ -22,13 +22,13 @@ def queue_router(handlers: StandingHandlers) -> APIRouter:
     async def list_queue(user: CurrentUser, limit: Limit = DEFAULT_LIMIT, cursor: CursorText = None) -> Page[Json]:
         """Waiting jobs that you may see, in queue order, each with what it waits for."""
         after = decode_cursor(cursor, int, int)
-        found = handlers.queue(user, (int(after[0]), int(after[1])) if after else None, limit)
+        found = await handlers.queue(user, (int(after[0]), int(after[1])) if after else None, limit)
         page = page_of(found, limit, lambda waiting: waiting.key)
         return Page(items=[standing_document(waiting.standing) for waiting in page.items], next=page.next)
 
     @router.get("/v1/queue/{job}", tags=["queue"])
     async def explain_job(user: CurrentUser, job: str) -> Json:
         """Where a job stands: what it waits for, in numbers, and what would start it."""
-        return standing_document(handlers.standing(user, job))
+        return standing_document(await handlers.standing(user, job))
 
     return router

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import numpy as np
+
 from services.scheduler.domain.blocker import Blocker
 from services.scheduler.domain.gang import Gang, RoleAsk
-from services.scheduler.domain.nodes import NodeState, Request, Room, empty_room
+from services.scheduler.domain.nodes import Request
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit
+from services.scheduler.domain.planning.layout import Ints
 from shared.units import format_bytes
 
 
@@ -41,11 +44,11 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """How to read one resource of a request and of a room, and how to print an amount of it."""
+    """How to read one resource of a request and of columns, and how to print an amount of it."""
 
     name: str
     asked: Callable[[Request], int]
-    free: Callable[[Room, Request], int]
+    free: Callable[[Columns, Request], Ints]
     text: Callable[[int], str]
 
 
@@ -58,9 +61,11 @@ def _gpus(count: int) -> str:
 
 
 _RESOURCES: Final = (
-    _Resource("cpu", lambda request: request.cpu_m, lambda room, _: room.cpu_m, _cores),
-    _Resource("memory", lambda request: request.memory_bytes, lambda room, _: room.memory_bytes, format_bytes),
-    _Resource("gpu", lambda request: request.gpus, lambda room, request: len(room.fitting_devices(request)), _gpus),
+    _Resource("cpu", lambda request: request.cpu_m, lambda columns, _: columns.cpu_m, _cores),
+    _Resource("memory", lambda request: request.memory_bytes, lambda columns, _: columns.memory_bytes, format_bytes),
+    _Resource(
+        "gpu", lambda request: request.gpus, lambda columns, request: columns.free_gpus(request.gpu_model), _gpus
+    ),
 )
 
 
@@ -89,11 +94,10 @@ def _left_out(gang: Gang, columns: Columns) -> str:
 def _not_ready(gang: Gang, columns: Columns) -> str:
     """How many nodes of its pools get no gangs at all, by state."""
     layout = columns.layout
-    rows = {row for pool in gang.pools for row in layout.members(pool).nonzero()[0].tolist()}
-    states = Counter(layout.nodes[row].state for row in rows)
-    del states[NodeState.READY]
+    members = np.logical_or.reduce([layout.members(pool) for pool in gang.pools])
+    states = Counter(layout.nodes[row].state for row in np.flatnonzero(members & ~layout.ready).tolist())
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return f"; of the {len(rows)} nodes there are {told}, which get no gangs" if told else ""
+    return f"; of the {int(members.sum())} nodes there are {told}, which get no gangs" if told else ""
 
 
 def _left_out_because(nodes: frozenset[str], why: str, columns: Columns) -> str:
@@ -101,61 +105,71 @@ def _left_out_because(nodes: frozenset[str], why: str, columns: Columns) -> str:
     return f"; {', '.join(names)} {why} and {'is' if len(names) == 1 else 'are'} left out" if names else ""
 
 
-def _rooms(role: RoleAsk, gang: Gang, columns: Columns) -> list[Room]:
-    """What is free on the nodes of the role's pool that may get new gangs and that this gang does not avoid."""
-    rows = columns.layout.members(role.pool).nonzero()[0].tolist()
-    avoided = set(columns.layout.rows_named(gang.avoided))
-    rooms = (columns.room(row) for row in rows if row not in avoided)
-    return [room for room in rooms if room.node.state is NodeState.READY]
+def _usable(role: RoleAsk, gang: Gang, columns: Columns) -> Ints:
+    """Rows of the role's pool that may get new gangs and that this gang does not avoid."""
+    usable = columns.layout.usable(role.pool).copy()
+    usable[columns.layout.rows_named(gang.avoided)] = 0
+    return np.flatnonzero(usable)
 
 
 def _role_blockers(role: RoleAsk, gang: Gang, columns: Columns) -> Iterator[Blocker]:
     if role.pool not in columns.layout.pools:
         yield Blocker(role.name, "nodes", 1, 0, 0, 0, f"there is no pool {role.pool!r} for role {role.name}")
         return
-    here = _rooms(role, gang, columns)
-    if not here:
+    rows = _usable(role, gang, columns)
+    if not rows.size:
         detail = f"pool {role.pool!r} has no node that role {role.name} may use"
         yield Blocker(role.name, "nodes", 1, 0, 0, 0, detail)
-    elif sum(room.holds(role.request) for room in here) < role.replicas:
-        short = [resource for resource in _RESOURCES if _is_short(resource, role, here)]
-        yield from (_resource_blocker(resource, role, here) for resource in short)
+    elif _held(role, columns, rows).sum() < role.replicas:
+        short = [resource for resource in _RESOURCES if _is_short(resource, role, columns, rows)]
+        yield from (_resource_blocker(resource, role, columns, rows) for resource in short)
         if not short:
-            yield _replica_blocker(role, here)
+            yield _replica_blocker(role, columns, rows)
 
 
-def _is_short(resource: _Resource, role: RoleAsk, rooms: list[Room]) -> bool:
+def _held(role: RoleAsk, columns: Columns, rows: Ints) -> Ints:
+    """How many of its replicas each of the rows holds."""
+    return columns.holds(role.pool, role.request)[rows]
+
+
+def _free(resource: _Resource, role: RoleAsk, columns: Columns, rows: Ints) -> Ints:
+    return np.maximum(resource.free(columns, role.request)[rows], 0)
+
+
+def _is_short(resource: _Resource, role: RoleAsk, columns: Columns, rows: Ints) -> bool:
     asked = resource.asked(role.request)
-    return asked > 0 and sum(max(resource.free(room, role.request), 0) // asked for room in rooms) < role.replicas
+    return asked > 0 and int((_free(resource, role, columns, rows) // asked).sum()) < role.replicas
 
 
-def _resource_blocker(resource: _Resource, role: RoleAsk, rooms: list[Room]) -> Blocker:
+def _resource_blocker(resource: _Resource, role: RoleAsk, columns: Columns, rows: Ints) -> Blocker:
     asked = resource.asked(role.request)
-    free = [max(resource.free(room, role.request), 0) for room in rooms]
-    total = sum(resource.free(empty_room(room.node), role.request) for room in rooms)
+    amounts = _free(resource, role, columns, rows)
+    free, most = int(amounts.sum()), int(amounts.max())
+    total = int(_free(resource, role, Columns.empty(columns.layout), rows).sum())
     model = f" {role.request.gpu_model}" if resource.name == "gpu" and role.request.gpu_model else ""
     detail = (
         f"role {role.name} needs {role.replicas} x {resource.text(asked)}{model} in pool {role.pool!r}; "
-        f"{resource.text(sum(free))} of {resource.text(total)} are free, at most {resource.text(max(free))} on one node"
+        f"{resource.text(free)} of {resource.text(total)} are free, at most {resource.text(most)} on one node"
     )
-    return Blocker(role.name, resource.name, role.replicas * asked, sum(free), total, max(free), detail)
+    return Blocker(role.name, resource.name, role.replicas * asked, free, total, most, detail)
 
 
-def _replica_blocker(role: RoleAsk, rooms: list[Room]) -> Blocker:
-    counts = [room.holds(role.request) for room in rooms]
-    total = sum(empty_room(room.node).holds(role.request) for room in rooms)
+def _replica_blocker(role: RoleAsk, columns: Columns, rows: Ints) -> Blocker:
+    counts = _held(role, columns, rows)
+    fitting, most = int(counts.sum()), int(counts.max())
+    total = int(_held(role, Columns.empty(columns.layout), rows).sum())
     detail = (
         f"role {role.name} needs {role.replicas} replicas in pool {role.pool!r}; there is enough of each resource, "
-        f"but no node has it together: {sum(counts)} of {total} fit now, at most {max(counts)} on one node"
+        f"but no node has it together: {fitting} of {total} fit now, at most {most} on one node"
     )
-    return Blocker(role.name, "replicas", role.replicas, sum(counts), total, max(counts), detail)
+    return Blocker(role.name, "replicas", role.replicas, fitting, total, most, detail)
 
 
 def _together(gang: Gang, columns: Columns) -> Blocker:
     """Each role would fit alone, but not all of them."""
     names = ", ".join(role.name for role in gang.roles)
     replicas = sum(role.replicas for role in gang.roles)
-    fitting = min(sum(room.holds(role.request) for room in _rooms(role, gang, columns)) for role in gang.roles)
+    fitting = min(int(_held(role, columns, _usable(role, gang, columns)).sum()) for role in gang.roles)
     detail = f"each of the roles {names} fits alone, but their {replicas} replicas do not fit together"
     if len(gang.roles) == 1:
         detail = (

@@ -14,7 +14,12 @@ from shared.readmodel import JobReadModel
 
 def may_see(principal: Principal, job: Job, view: Catalog) -> bool:
     """Whether the job is the principal's own, or of a project that they are in, or they are an admin."""
-    return can_see(principal, job.owner) or job.project in projects_of(asker_of(principal, view), view)
+    return can_see(principal, job.owner) or job.project in seen_projects(principal, view)
+
+
+def seen_projects(principal: Principal, view: Catalog) -> tuple[str, ...]:
+    """Projects whose jobs the principal may see, whoever owns them."""
+    return projects_of(asker_of(principal, view), view)
 
 
 def find_job(

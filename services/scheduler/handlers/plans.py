@@ -7,11 +7,8 @@ free, that the project's queue has room, and that code which is to be uploaded h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from services.scheduler.control.world import World
-from services.scheduler.domain.explaining.trials import Trials
-from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.terms import Terms
 from services.scheduler.domain.trial_plan import TrialPlan, submitted_job, trial_plan
 from services.scheduler.handlers.standings import StandingHandlers
@@ -30,7 +27,6 @@ from shared.jobspec import judge_job
 class PlanHandlers:
     """The use case about plans."""
 
-    world: World
     catalog: CatalogWatch
     standings: StandingHandlers
     locations: Locations
@@ -54,6 +50,5 @@ class PlanHandlers:
         )
         job = submitted_job(submitted, new_job_id(), principal.user_id, spec.metadata.project, self.clock.now())
         gang = Terms.of(job).gang(job)
-        snapshot = self.standings.snapshot()
-        asked = Trials(replace(snapshot, queue=Queue((*snapshot.queue, gang))), self.clock.now())
-        return trial_plan(gang, resolved.roles, asked, self.standings.asker(principal, job))
+        asker = self.standings.asker(principal, job)
+        return await self.standings.answered(lambda trials: trial_plan(gang, resolved.roles, trials, asker), gang)

@@ -37,7 +37,7 @@ def expected_start(job: str, trials: Trials) -> datetime | None:
 
 def _cycles(trials: Trials) -> Iterator[tuple[datetime, tuple[Start, ...]]]:
     """The starts of each cycle to come."""
-    now, snapshot = trials.now, _frozen(trials.snapshot)
+    now, snapshot = trials.now, trials.snapshot.frozen()
     ends = [(each.ends_by, gang) for gang, each in snapshot.running.items() if each.ends_by is not None]
     heapq.heapify(ends)
     for _ in range(CYCLES_MAX):
@@ -50,15 +50,6 @@ def _cycles(trials: Trials) -> Iterator[tuple[datetime, tuple[Start, ...]]]:
         if not ends:
             return
         now, snapshot = _after_end(snapshot, ends, now)
-
-
-def _frozen(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with a queue and holdings of its own."""
-    queue = Queue(gang for gang in snapshot.queue if gang.job not in snapshot.without)
-    held = {gang: snapshot.holding(gang) for gang in snapshot.running}
-    return replace(
-        snapshot, queue=queue, running=dict(snapshot.running), usage=snapshot.usage.copy(), holding=held.__getitem__
-    )
 
 
 def _after_starts(snapshot: Snapshot, starts: tuple[Start, ...], now: datetime) -> Snapshot:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.domain.planning.holding import Holding
-from services.scheduler.domain.planning.layout import Flags
+from services.scheduler.domain.planning.layout import Ints
 from services.scheduler.domain.planning.plan import Snapshot
 
 SHOWN_MAX: Final = 5
@@ -37,27 +37,33 @@ class Held:
 
 def held_in(snapshot: Snapshot, pool: str, resource: str, may_know: Callable[[str], bool]) -> Held:
     """Who holds a resource (`cpu`, `memory`, `gpu`, or `replicas` of whatever size) in a pool."""
-    members = snapshot.columns.layout.members(pool)
-    amounts = [
-        (_amount(snapshot.holding(gang), members, resource), running) for gang, running in snapshot.running.items()
-    ]
+    running = tuple(snapshot.running.values())
+    amounts = list(zip(_amounts(snapshot, pool, resource), running, strict=True))
     named = sorted(
-        (
-            Holder(running.job, amount, running.ends_by)
-            for amount, running in amounts
-            if amount and may_know(running.job)
-        ),
+        (Holder(each.job, amount, each.ends_by) for amount, each in amounts if amount and may_know(each.job)),
         key=lambda holder: (-holder.amount, holder.job),
     )[:SHOWN_MAX]
     others = sum(amount for amount, _ in amounts) - sum(holder.amount for holder in named)
     return Held(resource, pool, tuple(named), others)
 
 
-def _amount(held: Holding, members: Flags, resource: str) -> int:
-    here = members[held.rows]
+def _amounts(snapshot: Snapshot, pool: str, resource: str) -> list[int]:
+    """What each running gang holds of the resource on nodes of the pool."""
+    held = [snapshot.holding(gang) for gang in snapshot.running]
+    if not held:
+        return []
+    members = snapshot.columns.layout.members(pool)
+    here = members[np.concatenate([each.rows for each in held])]
+    owners = np.repeat(np.arange(len(held)), [len(each.rows) for each in held])
+    amounts = np.zeros(len(held), dtype=np.int64)
+    np.add.at(amounts, owners, np.concatenate([_held(each, resource) for each in held]) * here)
+    return [int(amount) for amount in amounts]
+
+
+def _held(held: Holding, resource: str) -> Ints:
     match resource:
         case "memory":
-            return int(held.memory_bytes[here].sum())
+            return held.memory_bytes
         case "gpu":
-            return int(np.bitwise_count(held.devices[here]).sum())
-    return int(held.cpu_m[here].sum())
+            return np.bitwise_count(held.devices).astype(np.int64)
+    return held.cpu_m

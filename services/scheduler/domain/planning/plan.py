@@ -9,7 +9,7 @@ same plan in whatever order its parts are listed, and is not changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, in_queue_order
@@ -65,6 +65,20 @@ class Snapshot:
     def gangs(self) -> tuple[Gang, ...]:
         """Waiting gangs by priority and submission."""
         return in_queue_order(gang for gang in self.queue if gang.job not in self.without)
+
+    def frozen(self) -> Snapshot:
+        """The same, good also after the world that it was taken of has changed, and in another thread."""
+        held = {gang: self.holding(gang) for gang in self.running}
+        return replace(
+            self,
+            columns=self.columns.part(0, len(self.columns)),
+            queue=Queue(gang for gang in self.queue if gang.job not in self.without),
+            usage=self.usage.copy(),
+            running=dict(self.running),
+            holding=held.__getitem__,
+            tenancy=self.tenancy.copy(),
+            expected=dict(self.expected),
+        )
 
 
 @dataclass(frozen=True, slots=True)
