@@ -128,9 +128,11 @@ class GangDir:
 
     @property
     def stop_request(self) -> StopRequest | None:
-        """The stop that was asked for, if any."""
-        text = read_text(self.path / "stop")
-        return _STOP.validate_json(text) if text else None
+        """The stop that was asked for, if any; one that a crash left torn was not, and is asked for again."""
+        try:
+            return _STOP.validate_json(read_text(self.path / "stop"))
+        except ValueError:
+            return None
 
     def request_stop(self, request: StopRequest) -> None:
         """Note the stop, so that nothing of the gang is started any more."""

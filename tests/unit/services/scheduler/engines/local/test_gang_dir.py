@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, StopRequest, record_of
 from services.scheduler.ports import ReplicaRef
 from tests.support.local_engine import gang_of
@@ -49,6 +51,14 @@ def test_stops_and_oblivion_are_remembered(tmp_path: Path):
 
     again = GangStore(tmp_path).load()[GANG.id]
     assert (again.stop_request, again.is_forgotten) == (StopRequest(2.5), True)
+
+
+@pytest.mark.parametrize("left", ["", '{"grace', "\0\0\0\0"])
+def test_a_torn_stop_counts_as_none(left: str, tmp_path: Path):
+    gang_dir = create(GangStore(tmp_path))
+    (gang_dir.path / "stop").write_text(left)
+
+    assert gang_dir.stop_request is None
 
 
 def test_what_is_half_made_or_half_removed_goes_and_what_else_lies_there_stays(tmp_path: Path):
