@@ -24,6 +24,10 @@ Location = Sequence[str | int]
 
 # Enough to work with; a document of thousands of unknown keys must not come back as megabytes.
 VIOLATIONS_MAX: Final = 100
+# Parts of a location that are no place in the document: pydantic's own for a key, and tags of unions.
+TEXT_TAG: Final = "[text]"
+OBJECT_TAG: Final = "[object]"
+_NO_PLACES: Final = ("[key]", TEXT_TAG, OBJECT_TAG)
 _OUT_OF_RANGE: Final = (
     *("greater_than_equal", "less_than_equal", "greater_than", "less_than"),
     *("string_too_short", "string_too_long", "too_short", "too_long"),
@@ -47,7 +51,7 @@ def parse(model: type[ModelT], document: object) -> tuple[ModelT | None, tuple[V
         return model.model_validate(document), ()
     except ValidationError as error:
         details = error.errors(include_url=False)
-    return None, tuple(_violation(model, detail) for detail in details[:VIOLATIONS_MAX])
+    return None, tuple(_violation(model, detail) for detail in _without_echoes(details)[:VIOLATIONS_MAX])
 
 
 def accepts(field: TypeAdapter[Any], value: object) -> bool:
@@ -98,8 +102,14 @@ def _torn_texts(document: object) -> Iterator[Violation]:
             pending.extend(((*location, index), child) for index, child in enumerate(value))
 
 
+def _without_echoes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without lists that are too short only because an item of theirs, which is told itself, was not counted."""
+    wrong_within = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in wrong_within]
+
+
 def _violation(model: type[BaseModel], detail: ErrorDetails) -> Violation:
-    location = tuple(part for part in detail["loc"] if part != "[key]")
+    location = tuple(part for part in detail["loc"] if part not in _NO_PLACES)
     code, sentence = _say(model, location, detail)
     return Violation(pointer(location), code, sentence)
 
@@ -113,7 +123,7 @@ def _say(model: type[BaseModel], location: Location, detail: ErrorDetails) -> tu
             return "required", f"{location[-1]} is missing; give {wanted}"
         case "extra_forbidden":
             return "unknown-key", _unknown_key(str(location[-1]), owner)
-        case "literal_error":
+        case "literal_error" | "enum":
             choices = detail.get("ctx", {}).get("expected", wanted)
             what = shown(given) if isinstance(given, str) else json_kind(given)
             return "not-a-choice", f"{what} is not among the choices; give {choices}"

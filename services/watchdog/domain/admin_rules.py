@@ -71,8 +71,13 @@ def violations_in(
         yield Violation("/metadata/name", "too-many", sentence)
     yield from _must_be_tried(document, before)
     earlier = [rule_of(each) for each in neighbours if each.name < document.name]
-    yield from violations_of(rule, (*earlier, *built_in), ("spec",))
-    hidden = next((each for each in neighbours if each.name > document.name and _hides(rule, each)), None)
+    wrong = violations_of(rule, (*earlier, *built_in), ("spec",))
+    yield from wrong or _hiding(rule, [each for each in neighbours if each.name > document.name])
+
+
+def _hiding(rule: Rule, later: Sequence[AdminRule]) -> Iterator[Violation]:
+    """Whether the rule, which works by itself, takes everything from one that stands behind it."""
+    hidden = next((each for each in later if _hides(rule, each)), None)
     if hidden is not None:
         sentence = (
             f"this takes every line that rule {hidden.name} looks for, which would never be heard again; look for "

@@ -247,8 +247,8 @@ def _not_before(attempt: Attempt, terms: Terms) -> datetime | None:
 
 
 def _lines(attempt: Attempt, found: Iterable[Found]) -> tuple[Found, ...]:
-    """Every line that counts, of the first failure first, then by replica; one a rule and replica."""
-    recorded = (_of_incident(incident) for incident in attempt.incidents)
+    """Every line that counts, of the first failure first, then by replica; one a rule and replica, of no tried rule."""
+    recorded = (_of_incident(incident) for incident in attempt.incidents if incident.mode == "active")
     unsuccessful = [_ref(replica) for replica in _unsuccessful(attempt)]
     rank = {(ref.role, ref.index): number for number, ref in enumerate(unsuccessful)}
     known = {(each.rule, each.replica.role, each.replica.index): each for each in (*filter(None, recorded), *found)}

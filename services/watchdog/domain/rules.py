@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import AfterValidator, Discriminator, Field, StrictBool, Tag
 
 from shared.documents.fields import Document, refuse, shown
+from shared.documents.parsing import OBJECT_TAG, TEXT_TAG
 
 SETS_MAX: Final = 20
 FRAGMENTS_MAX: Final = 10
@@ -115,8 +116,18 @@ class Regex(Document):
     regex: Annotated[str, AfterValidator(_check_regex)] = Field(description="a regular expression for one line")
 
 
+def _kind_of_fragment(written: object) -> str | None:
+    """Which of the two it is meant to be, so that what is wrong is told of that one alone."""
+    if isinstance(written, str):
+        return TEXT_TAG
+    return OBJECT_TAG if isinstance(written, dict | Regex) else None
+
+
 Text = Annotated[str, AfterValidator(_check_text)]
-FragmentSet = Annotated[tuple[Text | Regex, ...], Field(min_length=1, max_length=FRAGMENTS_MAX)]
+WrittenFragment = Annotated[
+    Annotated[Text, Tag(TEXT_TAG)] | Annotated[Regex, Tag(OBJECT_TAG)], Discriminator(_kind_of_fragment)
+]
+FragmentSet = Annotated[tuple[WrittenFragment, ...], Field(min_length=1, max_length=FRAGMENTS_MAX)]
 
 _FRAGMENTS: Final = f"a list of 1 to {FRAGMENTS_MAX} fragments that stand on one line: text, or {{regex: …}}"
 _SAMPLES: Final = f"a list of at most {SAMPLES_MAX} lines"
@@ -130,7 +141,7 @@ class RuleSpec(Document):
     any_of: Annotated[tuple[FragmentSet, ...], Field(min_length=1, max_length=SETS_MAX)] = Field(
         description=f"a list of 1 to {SETS_MAX} sets, each {_FRAGMENTS}"
     )
-    none_of: Annotated[tuple[Text | Regex, ...], Field(max_length=FRAGMENTS_MAX)] = Field(
+    none_of: Annotated[tuple[WrittenFragment, ...], Field(max_length=FRAGMENTS_MAX)] = Field(
         (), description=f"a list of at most {FRAGMENTS_MAX} fragments that may not stand on the line"
     )
     ignore_case: StrictBool = Field(default=True, description="true or false")

@@ -73,3 +73,28 @@ def test_a_rule_that_an_earlier_one_hides_is_refused_and_so_is_one_that_hides_a_
 )
 def test_what_cannot_work_is_refused_at_its_place(spec: dict[str, Any], pointer: str) -> None:
     assert [place for place, _ in wrong(rule(**spec))] == [pointer]
+
+
+def test_a_regex_that_cannot_be_used_is_refused_also_where_other_rules_stand_behind() -> None:
+    broken = rule("a-broken", anyOf=[["scratch volume gone", {"regex": "(a+"}]])
+    assert wrong(broken, None, rule("b-other", "tape robot gone")) == [("/spec/anyOf/0/1/regex", "regex-refused")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "violation"),
+    [
+        ({"anyOf": [[""]]}, ("/spec/anyOf/0/0", "fragment-length")),
+        ({"anyOf": [["scratch volume gone", {"regex": 5}]]}, ("/spec/anyOf/0/1/regex", "wrong-type")),
+        ({"anyOf": [["scratch volume gone", {"regexp": "a"}]]}, ("/spec/anyOf/0/1/regex", "required")),
+        ({"anyOf": [[3]]}, ("/spec/anyOf/0/0", "wrong-type")),
+        ({"anyOf": [[]]}, ("/spec/anyOf/0", "out-of-range")),
+        ({"noneOf": [["a"]]}, ("/spec/noneOf/0", "wrong-type")),
+        ({"class": "bogus"}, ("/spec/class", "not-a-choice")),
+    ],
+)
+def test_a_mistake_in_a_fragment_is_told_once_at_its_place(spec: dict[str, Any], violation: tuple[str, str]) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        rule(**spec)
+    assert next((each.pointer, each.code) for each in refused.value.violations) == violation
+    assert all("[" not in each.pointer for each in refused.value.violations)
+    assert {each.pointer for each in refused.value.violations} <= {violation[0], "/spec/anyOf/0/1/regexp"}

@@ -327,6 +327,14 @@ def test_incidents_on_record_count_like_lines_that_were_just_found() -> None:
     assert (decision.rule, decision.line) == ("message/1", "the disk is full")
 
 
+def test_what_a_rule_in_shadow_mode_found_is_no_part_of_a_decision() -> None:
+    job = failing(retry_on("Advanced", errorMessages=MESSAGES), 1)
+    tried = ev.IncidentRaised(rule="our-disk", line="the disk is full", replica=FIRST, mode="shadow")
+    attempt = job.attempt.model_copy(update={"incidents": (tried,)})
+    decision = decide(job.model_copy(update={"attempts": (attempt,)}))
+    assert (decision.rule, decision.others) == (None, ())
+
+
 def test_the_interval_counts_from_the_confirmed_end() -> None:
     job = failing({"maxRetries": 1, "interval": "90s"}, 1)
     assert (decide(job).not_before - job.attempt.ended_at).total_seconds() == 90
