@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from shared.admission import Locations
 from shared.settings import ServiceSettings, SettingsError, variable
-from shared.vault.keyring import Keyring
+from shared.vault.keyring import Keyring, SealError
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,13 @@ class AssetSettings(ServiceSettings, SourceSettings):
     secret_keys_file: Path | None = Field(None, description="file with the keys that seal secrets")
 
     def keyring(self) -> Keyring | None:
-        """Keys of the values of secrets; None where there is no file of them. Raises SettingsError, SealError."""
-        return Keyring.load(_content(self.secret_keys_file, "secret_keys_file")) if self.secret_keys_file else None
+        """Keys of the values of secrets; None where there is no file of them. Raises SettingsError."""
+        if self.secret_keys_file is None:
+            return None
+        try:
+            return Keyring.load(_content(self.secret_keys_file, "secret_keys_file"))
+        except SealError as error:
+            raise SettingsError(f"{self.secret_keys_file}: {error}") from None
 
 
 def _content(file: Path, field: str) -> str:
@@ -81,3 +86,7 @@ def _content(file: Path, field: str) -> str:
         return file.read_text()
     except OSError as error:
         raise SettingsError(f"{variable(field)}: {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"{variable(field)}: {file} is damaged, as it is no text; restore it from a backup"
+        ) from None

@@ -43,6 +43,13 @@ def test_a_file_that_cannot_be_read_is_named_with_its_variable(tmp_path: Path) -
         AssetSettings(secret_keys_file=tmp_path / "gone").keyring()
 
 
+@pytest.mark.parametrize("content", [b"", b'{"keys', b"\xff\xfe"])
+def test_a_damaged_file_of_keys_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(content)
+    with pytest.raises(SettingsError, match=f"{tmp_path}/keys.* damaged"):
+        AssetSettings(secret_keys_file=tmp_path / "keys").keyring()
+
+
 def test_keys_of_secrets_are_read_where_there_are_any(tmp_path: Path) -> None:
     keys = Keyring.generate()
     (tmp_path / "keys").write_text(keys.text())
