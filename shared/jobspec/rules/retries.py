@@ -48,8 +48,8 @@ def something_triggers_a_retry(draft: Draft) -> Iterator[Violation]:
         yield Violation(
             pointer(_ON),
             "condition-missing",
-            "nothing is retried like this; give failure: {policy: OnFailure} or hang: true, or leave `on` out, "
-            "which retries every failure",
+            "nothing is retried like this; give failure: {policy: OnFailure}, hang: true or diagnosisFailure: true, "
+            "or leave `on` out, which retries every failure",
         )
 
 
