@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from shared.errors import TrainmasterError
@@ -38,7 +38,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the probe found: `checksums` has, for each result of the matrix multiplication, the CPUs that gave it."""
+    """What the probe found: `checksums` has, for each result of the matrix multiplication, the CPUs that gave it.
+
+    `kind` says which machines it can be compared with, `device_ms` how much processor time each device took for the
+    multiplication. Of the places that were asked about, `unreachable` ones cannot be read, and `read_only` ones cannot
+    be written though they should be.
+    """
 
     cpus: tuple[int, ...]
     memory_bytes: int
@@ -51,6 +56,11 @@ class Measurement:
     checksums: Mapping[str, tuple[int, ...]]
     gemm_ms: float
     gpus: tuple[Gpu, ...] = ()
+    kind: str = ""
+    device_ms: Mapping[str, float] = field(default_factory=dict)
+    read_only: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    resolves: bool = True
 
 
 def machine_token(name: str) -> str:
@@ -63,9 +73,9 @@ def probe_subject(machine: str) -> str:
     return f"tm.agent.{machine_token(machine)}.probe"
 
 
-def encode_probe_request(nodes: Iterable[str]) -> bytes:
-    """Ask about these nodes."""
-    return json.dumps({"nodes": sorted(nodes)}).encode()
+def encode_probe_request(nodes: Iterable[str], places: Mapping[str, bool] | None = None) -> bytes:
+    """Ask about these nodes, and about directories on them: whether each must be writable."""
+    return json.dumps({"nodes": sorted(nodes), "places": dict(places or {})}).encode()
 
 
 def decode_probe_request(body: bytes) -> tuple[str, ...]:
@@ -73,6 +83,14 @@ def decode_probe_request(body: bytes) -> tuple[str, ...]:
     try:
         return tuple(str(node) for node in json.loads(body)["nodes"])
     except (ValueError, TypeError, KeyError) as error:
+        raise MalformedAnswerError(f"no probe request: {error}") from error
+
+
+def places_of_request(body: bytes) -> dict[str, bool]:
+    """The directories that are asked about, and whether each must be writable; raises MalformedAnswerError."""
+    try:
+        return {str(place): bool(writable) for place, writable in json.loads(body).get("places", {}).items()}
+    except (ValueError, AttributeError) as error:
         raise MalformedAnswerError(f"no probe request: {error}") from error
 
 
@@ -104,6 +122,11 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             checksums={str(sum_): tuple(int(cpu) for cpu in cpus) for sum_, cpus in fields["checksums"].items()},
             gemm_ms=float(fields["gemm_ms"]),
             gpus=tuple(_gpu(each) for each in fields.get("gpus", ())),
+            kind=str(fields.get("kind", "")),
+            device_ms={str(device): float(ms) for device, ms in fields.get("device_ms", {}).items()},
+            read_only=tuple(str(place) for place in fields.get("read_only", ())),
+            unreachable=tuple(str(place) for place in fields.get("unreachable", ())),
+            resolves=bool(fields.get("resolves", True)),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedAnswerError(f"no measurement: {error!r}") from error

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from faststream.nats import NatsBroker
 from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
@@ -22,7 +24,12 @@ from shared.bus.streams import Reaction
 from shared.errors import TrainmasterError, UnavailableError
 from shared.http.app import create_app
 from shared.http.health import Check
+from shared.http.routing import Authenticator
+from shared.tasks import end
 from shared.telemetry import Tracing
+
+# Something that goes on for as long as the service runs.
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +41,25 @@ class ReactingService:
     bus: Bus
     broker: NatsBroker
     reacts: asyncio.Event
+    works: Sequence[Work] = ()
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """React until `stop`; what is in hand is finished before the connections close."""
+        working = [asyncio.create_task(work()) for work in self.works]
+        stopping = asyncio.create_task(self.stopping.wait())
         try:
             await self.broker.start()
             self.reacts.set()
-            await self.stopping.wait()
+            ended, _ = await asyncio.wait([stopping, *working], return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
         finally:
             self.reacts.clear()
             # NATS may be gone already; what was not acknowledged comes again.
             with contextlib.suppress(NatsError, OSError):
                 await self.broker.stop()
+            await end(stopping, *working)
             await self.bus.close()
 
     async def stop(self) -> None:
@@ -63,8 +76,12 @@ async def reacting_service(
     handler: Handler,
     registry: CollectorRegistry | None = None,
     workers: int = 4,
+    works: Sequence[Work] = (),
+    routers: Iterable[APIRouter] = (),
+    auth: Authenticator | None = None,
+    more_checks: Mapping[str, Check] | None = None,
 ) -> ReactingService:
-    """Wire the handler to its consumer, at most `workers` events at a time.
+    """Wire the handler to its consumer, at most `workers` events at a time; `works` go on beside it.
 
     Closes the bus and raises where JetStream or the consumer is not in order.
     """
@@ -78,8 +95,15 @@ async def reacting_service(
     reacts = asyncio.Event()
     broker = reactions_broker(bus.options)
     react(broker, reaction, handler, options=bus.options, service=name, tracing=Tracing(name), workers=workers)
-    app = create_app(service=name, title=title, checks={**health, "reacts": _whether(reacts)}, registry=registry)
-    return ReactingService(name, app, bus, broker, reacts)
+    app = create_app(
+        service=name,
+        title=title,
+        routers=routers,
+        auth=auth,
+        checks={**health, **(more_checks or {}), "reacts": _whether(reacts)},
+        registry=registry,
+    )
+    return ReactingService(name, app, bus, broker, reacts, works)
 
 
 def _whether(reacts: asyncio.Event) -> Check:

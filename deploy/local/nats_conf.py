@@ -35,6 +35,7 @@ from shared.bus.streams import (
     logs_partition,
     watchdog_partition,
 )
+from shared.diagnosis_wire import CANCEL_SUBJECTS, TEST_SUBJECTS
 from shared.events import PAYLOADS, NodeSuspected
 from shared.logs_wire import LOG_PARTITIONS
 
@@ -174,9 +175,11 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
             *_EVERYBODY,
             *_authored("diagnoser"),
             *_reaction(DIAGNOSER_REQUESTS),
-            f"$JS.API.STREAM.MSG.GET.{NODES}",
+            *_reads(NODES),
             "tm.dlq.diagnoser.>",
             PROBE_SUBJECTS,
+            TEST_SUBJECTS,
+            CANCEL_SUBJECTS,
         )
     ),
     "logs": Rights(
@@ -192,7 +195,9 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
         ),
         (_CATALOG_CHANGES,),
     ),
-    "agent": Rights(("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS), answers=True),
+    "agent": Rights(
+        ("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS, TEST_SUBJECTS, CANCEL_SUBJECTS), answers=True
+    ),
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
     "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }

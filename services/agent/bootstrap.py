@@ -22,8 +22,10 @@ from services.agent.prober import Prober, measure_machine, read_faults
 from services.agent.sampler import Sampler, look_at_processes
 from services.agent.settings import Settings
 from services.agent.stacks import Stacks
+from services.agent.workers import Workers, own_address
 from shared.agent_evidence import stacks_subject
 from shared.agent_wire import probe_subject
+from shared.diagnosis_wire import cancel_subject, worker_subject
 from shared.logs_wire import ReplicaRef
 
 _CANCEL_AGAIN_S: Final = 0.25
@@ -39,9 +41,12 @@ class Agent:
         self._inotify = Inotify()
         arrivals = Arrivals(self._gangs, times.monotonic_s)
         prober = Prober(partial(measure_machine, settings.home), read_faults(settings.probe_faults))
+        self._workers = Workers(own_address(settings.nats_url))
         verbs = {
             probe_subject(settings.machine): prober.answer,
             stacks_subject(settings.machine): Stacks(settings.gangs).answer,
+            worker_subject(settings.machine): self._workers.test,
+            cancel_subject(settings.machine): self._workers.cancel,
         }
         self._link = Link(settings, arrivals, verbs)
         courier, marks = Courier(self._link, times, at_once), PhaseMarks(self._link)
@@ -61,6 +66,7 @@ class Agent:
             await _end([stopped, *tasks])
             self._gangs.close()
             self._inotify.close()
+            await self._workers.close()
             await self._link.close()
         for task in tasks:
             if not task.cancelled():

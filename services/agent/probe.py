@@ -1,11 +1,17 @@
-"""The probe of this machine, run by the agent as `python -I -S probe.py DIRECTORY`: one JSON object on stdout.
+"""The probe of this machine, run by the agent as `python -I -S probe.py DIRECTORY`: a JSON object on stdout.
 
 Only the standard library is used, and nothing of this project, so that it runs wherever a Python is. It reads passive
-facts (CPUs, memory, room in DIRECTORY and in /dev/shm, open files, load, the clock, GPUs by `nvidia-smi` where there is
-one) and has every CPU that the process may use multiply two matrices, all of them at once, each pinned to its CPU. The
-matrices hold whole numbers that a double holds exactly, so the product has one right value, bit for bit, on every
-machine: a CPU whose checksum is another computes wrong. The product is made twice, by the integer unit and by the
-floating-point unit. `LIMIT_S` ends a probe that hangs; a CPU that did not answer by then is missing in `checksums`.
+facts (CPUs, memory, room in DIRECTORY and in /dev/shm, open files, load, the clock, whether the machine's own name
+resolves, GPUs by `nvidia-smi` where there is one) and has every CPU that the process may use multiply two matrices, all
+of them at once, each pinned to its CPU. The matrices hold whole numbers that a double holds exactly, so the product has
+one right value, bit for bit, on every machine: a CPU whose checksum is another computes wrong. The product is made by
+the integer unit and by the floating-point unit, and all of it twice: the quicker one counts, in processor time, so that
+what else runs on the machine does not make a sound CPU look slow. `LIMIT_S` ends a probe that hangs; a CPU that did not
+answer by then is missing in `checksums`.
+
+`probe.py places JSON` looks at directories instead, given as an object of paths: whether each can be read, and where
+its value is true, written. Only rights and mount flags are looked at, nothing is written. It is a process of its own,
+since a file system whose server is gone may never answer.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -68,8 +75,16 @@ def compute_on(cpu: int, pipe: int) -> None:
     """In a child: pin to the CPU, compute, write what came out and how long it took."""
     os.sched_setaffinity(0, {cpu})
     began = time.perf_counter()
-    result = checksum()
-    os.write(pipe, json.dumps([cpu, result, (time.perf_counter() - began) * 1000]).encode())
+    first, second = timed_checksum(), timed_checksum()
+    results = first[0] if first[0] == second[0] else f"{first[0]}/{second[0]}"
+    took_ms = (time.perf_counter() - began) * 1000
+    os.write(pipe, json.dumps([cpu, results, took_ms, min(first[1], second[1])]).encode())
+
+
+def timed_checksum() -> tuple[str, float]:
+    """The checksum, and how many milliseconds of processor time it took."""
+    began = time.thread_time()
+    return checksum(), (time.thread_time() - began) * 1000
 
 
 def begin(cpu: int) -> tuple[int, int]:
@@ -85,19 +100,18 @@ def begin(cpu: int) -> tuple[int, int]:
     return pid, reading
 
 
-def compute(cpus: list[int]) -> list[tuple[int, str, float]]:
-    """What each CPU gave within the limit, as (cpu, checksum, milliseconds)."""
+def compute(cpus: list[int]) -> list[tuple[int, str, float, float]]:
+    """What each CPU gave within the limit, as (cpu, checksum, milliseconds, milliseconds of processor time)."""
     children = [begin(cpu) for cpu in cpus]
     deadline = time.monotonic() + LIMIT_S
-    answers: list[tuple[int, str, float]] = []
+    answers: list[tuple[int, str, float, float]] = []
     waiting = [reading for _pid, reading in children]
     while waiting and time.monotonic() < deadline:
         for reading in select.select(waiting, [], [], max(0, deadline - time.monotonic()))[0]:
             waiting.remove(reading)
             answer = os.read(reading, 4096)
             if answer:
-                cpu, result, took_ms = json.loads(answer)
-                answers.append((cpu, result, took_ms))
+                answers.append(tuple(json.loads(answer)))
     for pid, _reading in children:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -145,13 +159,47 @@ def gpu_of(line: str) -> dict[str, Any] | None:
     return {"id": fields[0], "name": fields[1], "uncorrected_errors": int(fields[2]) if fields[2].isdecimal() else 0}
 
 
+def kind() -> str:
+    """What machine this is: those of one kind can be compared."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{next(models, os.uname().machine)}, Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def looked_at(places: dict[str, bool]) -> dict[str, list[str]]:
+    """Places that cannot be read, and those that must be writable and are not; one that is missing can be made."""
+    there = {place: _nearest(place) for place in places}
+    readable = [place for place in places if os.access(there[place], os.R_OK | os.X_OK)]
+    return {
+        "unreachable": [place for place in places if place not in readable],
+        "read_only": [place for place in readable if places[place] and not _is_writable(there[place])],
+    }
+
+
+def _nearest(place: str) -> str:
+    """The place, or the first directory above it that there is."""
+    return next(str(path) for path in (Path(place), *Path(place).absolute().parents) if path.exists())
+
+
+def _is_writable(place: str) -> bool:
+    return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_RDONLY
+
+
+def resolves() -> bool:
+    """Whether the machine's own name has an address."""
+    try:
+        return bool(socket.getaddrinfo(socket.gethostname(), None))
+    except OSError:
+        return False
+
+
 def measure(directory: str) -> dict[str, Any]:
     """Everything, as the JSON object that `shared.agent_wire.Measurement` describes."""
     cpus = sorted(os.sched_getaffinity(0))
     results = compute(cpus)
     total, available = memory()
     checksums: dict[str, list[int]] = {}
-    for cpu, result, _ms in sorted(results):
+    for cpu, result, _ms, _cpu_ms in sorted(results):
         checksums.setdefault(result, []).append(cpu)
     return {
         "cpus": cpus,
@@ -163,11 +211,15 @@ def measure(directory: str) -> dict[str, Any]:
         "load": os.getloadavg()[0],
         "unix_ms": time.time_ns() // 1_000_000,
         "checksums": checksums,
-        "gemm_ms": max((ms for _cpu, _result, ms in results), default=0.0),
+        "gemm_ms": max((ms for _cpu, _result, ms, _cpu_ms in results), default=0.0),
         "gpus": gpus(),
+        "kind": kind(),
+        "device_ms": {f"cpu-{cpu}": round(cpu_ms, 3) for cpu, _result, _ms, cpu_ms in results},
+        "read_only": looked_at({directory: True})["read_only"],
+        "resolves": resolves(),
     }
 
 
 if __name__ == "__main__":
     signal.alarm(LIMIT_S * 2)  # whoever started us may be gone
-    json.dump(measure(sys.argv[1]), sys.stdout)
+    json.dump(looked_at(json.loads(sys.argv[2])) if sys.argv[1] == "places" else measure(sys.argv[1]), sys.stdout)

@@ -3,7 +3,7 @@
 A measurement loads every CPU for a fraction of a second, so there is never more than one at a time: whoever asks while
 one is under way shares the next, which begins after the question came. So an answer is never older than its question,
 and many jobs that are diagnosed at once cost two measurements and not many. A measurement that fails or takes longer
-than `MEASURE_S` gives an answer without nodes.
+than `MEASURE_S` gives an answer without nodes. Directories that a request names are looked at for that request alone.
 
 For tests, `TRAINMASTER_PROBE_FAULTS` of the agent makes nodes look bad: `<node>=<fault>` with commas between, where a
 fault is `checksum` (its CPUs compute wrong), `disk` (no room), or `silent` (no measurement).
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from shared.agent_wire import (
     MalformedAnswerError,
@@ -29,9 +29,12 @@ from shared.agent_wire import (
     decode_probe_request,
     encode_probe_answer,
     measurement_of,
+    places_of_request,
 )
 
 MEASURE_S: Final = 15.0
+PLACES_S: Final = 5.0
+END_S: Final = 2.0
 PROBE: Final = Path(__file__).with_name("probe.py")
 _log = logging.getLogger(__name__)
 
@@ -56,8 +59,10 @@ class Prober:
 
     async def answer(self, request: bytes) -> bytes:
         """The answer to a request; raises MalformedAnswerError where it is none."""
-        nodes = decode_probe_request(request)
+        nodes, places = decode_probe_request(request), places_of_request(request)
         measured = await self._shared()
+        if measured and places:
+            measured = with_places(measured, await look_at_places(places))
         found = {node: self._fault(node)(measured) for node in nodes} if measured else {}
         return encode_probe_answer({node: each for node, each in found.items() if each is not None})
 
@@ -87,23 +92,46 @@ def read_faults(text: str) -> dict[str, Fault]:
 
 async def measure_machine(home: Path) -> Measurement | None:
     """What the probe says of this machine; None, and the reason in the log, where it fails."""
+    try:
+        return measurement_of(await _told(str(home), within_s=MEASURE_S))
+    except (TimeoutError, ValueError, MalformedAnswerError) as error:
+        _log.warning("the probe failed: %s", error or f"no result within {MEASURE_S:g} s")
+        return None
+
+
+async def look_at_places(places: Mapping[str, bool]) -> Mapping[str, tuple[str, ...]]:
+    """Which of the directories are `unreachable` or `read_only`; all are unreachable where the look takes too long."""
+    try:
+        told = await _told("places", json.dumps(dict(places)), within_s=PLACES_S)
+        return {name: tuple(str(place) for place in told[name]) for name in ("unreachable", "read_only")}
+    except (TimeoutError, ValueError, KeyError, TypeError):
+        return {"unreachable": tuple(places)}
+
+
+def with_places(measured: Measurement, found: Mapping[str, tuple[str, ...]]) -> Measurement:
+    """The measurement with what was found of directories."""
+    return replace(
+        measured,
+        read_only=(*measured.read_only, *found.get("read_only", ())),
+        unreachable=found.get("unreachable", ()),
+    )
+
+
+async def _told(*arguments: str, within_s: float) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         "-S",
         str(PROBE),
-        str(home),
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(MEASURE_S):
+        async with asyncio.timeout(within_s):
             output, _ = await process.communicate()
-        return measurement_of(json.loads(output))
-    except (TimeoutError, ValueError, MalformedAnswerError) as error:
-        _log.warning("the probe failed: %s", error or f"no result within {MEASURE_S:g} s")
-        return None
+        return json.loads(output)
     finally:
         await _end(process)
 
@@ -113,4 +141,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        # A process that waits for a file server that is gone cannot be ended; nobody waits for it.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await process.wait()

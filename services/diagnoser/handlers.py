@@ -1,8 +1,8 @@
-"""What the diagnoser does with a request: ask the agents, judge, tell.
+"""What the diagnoser does with a request: run the procedure, put on record what it found, tell.
 
 The outcome is an observation with an id made of job and attempt, and an attempt that has one is not looked at again, so
 a request that is delivered twice, also after a crash in the middle, gives one outcome. A job that no longer waits (it
-was stopped, or its time was up) gets none.
+was stopped, or its time was up) gets none; the procedure asks between its steps.
 """
 
 from __future__ import annotations
@@ -10,46 +10,34 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from services.diagnoser.domain.verdict import Floors, Reading, conclude, judge
+from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.domain.verdict import conclude
+from services.diagnoser.procedure import NotWantedError, Procedure, Subject
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.events import DiagnosisFinished, DiagnosisRequested, Event, NodeFinding
+from shared.events import DiagnosisFinished, DiagnosisRequested, Event
 from shared.jobs import Attempt, Job, JobState, Recorded
 from shared.telemetry import current_traceparent
 
-
-class Prober(Protocol):
-    """Measures nodes."""
-
-    async def probe(self, machine: str, nodes: list[str]) -> dict[str, Reading]:
-        """Readings of the machine's nodes that answered in time."""
-        ...
-
-
-class Ledger(Protocol):
-    """Remembers the health of nodes across jobs."""
-
-    async def take(self, finding: NodeFinding, job: str, attempt: int, cluster: str) -> None:
-        """Put on record what the finding says of its node, where that is news."""
-        ...
+_FILE: Final = "file://"
 
 
 class Diagnoses:
     """Handler of `diagnosis.requested`."""
 
     def __init__(
-        self, bus: Bus, agents: Prober, ledger: Ledger, clock: Clock, floors: Floors, registry: CollectorRegistry
+        self, bus: Bus, procedure: Procedure, ledger: HealthLedger, clock: Clock, registry: CollectorRegistry
     ) -> None:
         self._bus = bus
-        self._agents = agents
+        self._procedure = procedure
         self._ledger = ledger
         self._clock = clock
-        self._floors = floors
         self._log = structlog.get_logger(service="diagnoser")
         self._finished = Counter(
             "trainmaster_diagnoser_diagnoses", "Diagnoses that were finished.", ("passed",), registry=registry
@@ -60,37 +48,48 @@ class Diagnoses:
         request = recorded.event
         if not isinstance(request.data, DiagnosisRequested):
             return
+        await self._ledger.caught_up.wait()
         job = await self._waiting(request)
         if job is None:
             return
-        outcome = await self._diagnose(request.data, job.attempt)
-        if await self._waiting(request) is not None:
-            await self._remember(job, outcome)
-            await self._bus.observe(self._event(job, outcome, request))
-            self._finished.labels(str(outcome.passed).lower()).inc()
-            self._log.info("diagnosis_finished", passed=outcome.passed, bad_nodes=list(outcome.bad_nodes))
+        try:
+            outcome = await self._diagnose(request, request.data, job)
+        except NotWantedError:
+            self._log.info("diagnosis_not_wanted")
+            return
+        await self._bus.observe(self._event(job, outcome, request))
+        self._finished.labels(str(outcome.passed).lower()).inc()
+        self._log.info("diagnosis_finished", passed=outcome.passed, bad_nodes=list(outcome.bad_nodes))
 
-    async def _remember(self, job: Job, outcome: DiagnosisFinished) -> None:
-        """Tell what this says of the nodes; before the outcome, since an attempt with one is not looked at again."""
-        cluster = job.attempt.placement.cluster if job.attempt.placement else ""
-        takes = (self._ledger.take(finding, job.id, job.attempt.number, cluster) for finding in outcome.findings)
-        await asyncio.gather(*takes)
+    async def _diagnose(self, event: Event, request: DiagnosisRequested, job: Job) -> DiagnosisFinished:
+        """The outcome, after what it says of the nodes is on record: an attempt with one is not looked at again."""
+
+        async def still_wanted() -> bool:
+            return await self._waiting(event) is not None
+
+        began, attempt = self._clock.now(), job.attempt
+        subject = _subject(request, job)
+        before = self._ledger.book.known(request.nodes, began)
+        examination = await self._procedure.run(subject, still_wanted)
+        if not await still_wanted():
+            raise NotWantedError
+        findings = [examination.finding(node) for node in request.nodes]
+        cluster = attempt.placement.cluster if attempt.placement else ""
+        occasion = Occasion(subject.session, cluster, began, request.names, job.id, attempt.number)
+        now, count = self._clock.now(), len(findings)
+        await asyncio.gather(
+            *(
+                self._ledger.take(each, part_of(examination, each, occasion, before, node_count=count, now=now))
+                for each in findings
+            )
+        )
+        return conclude(findings, request.names)
 
     async def _waiting(self, request: Event) -> Job | None:
         """The job, if the attempt that the request is about waits for its outcome."""
         job = await self._bus.load_job(request.subject)
         waits = job is not None and job.state is JobState.DIAGNOSING and job.attempt.number == request.attempt
         return job if job is not None and waits and job.attempt.diagnosis is None else None
-
-    async def _diagnose(self, request: DiagnosisRequested, attempt: Attempt) -> DiagnosisFinished:
-        nodes_of: defaultdict[str, list[str]] = defaultdict(list)
-        for node in request.nodes:
-            nodes_of[request.machines.get(node, node)].append(node)
-        answers = await asyncio.gather(*(self._agents.probe(machine, nodes) for machine, nodes in nodes_of.items()))
-        readings = {node: reading for answer in answers for node, reading in answer.items()}
-        devices = _devices(attempt)
-        findings = (judge(node, readings.get(node), devices.get(node, ()), self._floors) for node in request.nodes)
-        return conclude(findings, request.names)
 
     def _event(self, job: Job, outcome: DiagnosisFinished, cause: Event) -> Event:
         return Event.of(
@@ -112,3 +111,19 @@ def _devices(attempt: Attempt) -> Mapping[str, list[str]]:
         for index in range(len(role.node_of)):
             devices[role.node(index)] += role.devices_of(index)
     return devices
+
+
+def _subject(request: DiagnosisRequested, job: Job) -> Subject:
+    """What the attempt wants to know: of its nodes, their devices, and directories that its replicas mount."""
+    places = {
+        mount.uri.removeprefix(_FILE): not mount.read_only
+        for mount in job.submitted.resolved.mounts
+        if mount.uri.startswith(f"{_FILE}/")
+    }
+    return Subject(
+        session=f"{job.id}-{job.attempt.number}",
+        nodes=request.nodes,
+        machines=request.machines,
+        devices=_devices(job.attempt),
+        places=places,
+    )

@@ -13,6 +13,8 @@ from shared.clock import rfc3339
 
 MAX_SENTENCE_CHARS: Final = 4096
 
+Verdict = Literal["green", "amber", "red"]
+
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str)]
 
 
@@ -182,11 +184,17 @@ class Cause(Fact):
 
 
 class NodeFinding(Fact):
-    """What a diagnosis found on one node: figures as they were measured, and what is wrong in words."""
+    """What a diagnosis found on one node: figures as they were measured, and what is wrong in words.
+
+    `doubts` are failures that may be this node's, and are not enough to say so. The verdict is green where there is
+    neither, amber for doubts and a first problem, red for what was seen twice.
+    """
 
     node: str
     problems: tuple[Sentence, ...] = ()
     figures: dict[str, float] = {}
+    doubts: tuple[Sentence, ...] = ()
+    verdict: Verdict | None = None
 
 
 class UsagePhase(StrEnum):

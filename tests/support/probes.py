@@ -1,4 +1,4 @@
-"""Measurements of sound nodes for tests of the diagnosis."""
+"""Measurements and test results of sound nodes for tests of the diagnosis."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM
 from shared.agent_wire import Measurement
+from shared.diagnosis_wire import Peer, TestAnswer, TestRequest
 from shared.units import GIB
 
 
@@ -24,3 +25,17 @@ def measurement(**changes: Any) -> Measurement:
         **changes,
     }
     return Measurement(**fields)
+
+
+def answer_of(request: TestRequest) -> TestAnswer:
+    """What a sound worker answers."""
+    match request.test:
+        case "memory":
+            return TestAnswer(figures={"memoryGbS": 10.0})
+        case "serve":
+            return TestAnswer(served=Peer(request.node, "127.0.0.1", 1, "word"))
+        case "exchange":
+            figures = {"bandwidthMbS": 1000.0, "latencyUs": 50.0}
+            return TestAnswer(peers={peer.node: figures for peer in request.peers})
+        case _:
+            return TestAnswer(figures={"allReduceMbS": 500.0})

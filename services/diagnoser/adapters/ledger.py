@@ -1,13 +1,21 @@
-"""The ledger of node health: the last judgement of each node on the stream `NODES`, which other services read."""
+"""The ledger of node health on the stream `NODES`: follows it into the book, and puts on record what diagnoses found.
+
+The book is in memory and is made anew from the stream at each start; the stream keeps the last events of each node for
+ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
+from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.health import judgement
-from shared.bus import Bus
+from shared.bus import Bus, CaughtUp
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import Clock
-from shared.events import Event, NodeFinding, NodeJudged, NodeMarked
+from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged
+from shared.jobs import Recorded
 
 
 class HealthLedger:
@@ -16,28 +24,48 @@ class HealthLedger:
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus = bus
         self._clock = clock
+        self._sequence = 0
+        self._moved = asyncio.Condition()
+        self.book = Book()
+        self.caught_up = asyncio.Event()
 
-    async def take(self, finding: NodeFinding, job: str, attempt: int, cluster: str) -> None:
-        """Put on record what the finding says of its node, where that is news; raises BusUnavailableError."""
-        subject = f"tm.node.{Cluster.id_of(cluster)}.{finding.node}"
-        judged = judgement(finding, await self._last(subject), job, cluster)
-        if judged is not None:
+    async def run(self) -> None:
+        """Follow the stream for ever."""
+        async for batch in self._bus.follow_batches(after=0, stream=NODES, subjects=("tm.node.>",)):
+            for item in batch:
+                if isinstance(item, Recorded):
+                    self.book.take(item)
+                self._sequence = item.sequence
+                if isinstance(item, CaughtUp):
+                    self.caught_up.set()
+            async with self._moved:
+                self._moved.notify_all()
+
+    async def take(self, finding: NodeFinding, part: NodeDiagnosed) -> None:
+        """Put on record what was found on a node, and whether that makes it suspect, bad or good again.
+
+        Where faults were pretended only the report is kept. Raises BusUnavailableError.
+        """
+        subject = f"tm.node.{Cluster.id_of(part.cluster)}.{part.node}"
+        page = self.book.pages.get(part.node)
+        last = page.judged if page else None
+        judged = judgement(finding, last, part.job or part.diagnosis, part.cluster, tested=part.fresh)
+        payloads: list[NodeDiagnosed | NodeJudged] = [part]
+        if judged is not None and not part.injected:
+            payloads.append(judged)
+        for payload in payloads:
             event = Event.of(
-                judged,
-                job=finding.node,
+                payload,
+                job=part.node,
                 attempt=0,
                 time=self._clock.now(),
                 owner="",
                 project="",
-                part=f"{job}/{attempt}/{judged.health}",
+                part=f"{part.diagnosis}/{getattr(payload, 'health', '')}".rstrip("/"),
             )
-            await self._bus.observe(event, subject=f"{subject}.{judged.SUFFIX}")
+            await self.reached(await self._bus.observe(event, subject=f"{subject}.{payload.SUFFIX}"))
 
-    async def _last(self, subject: str) -> NodeJudged | None:
-        """The last judgement, unless an admin has restored the node since."""
-        judged = await self._bus.history.last_event(f"{subject}.{NodeJudged.SUFFIX}", stream=NODES)
-        marked = await self._bus.history.last_event(f"{subject}.{NodeMarked.SUFFIX}", stream=NODES)
-        if judged is None or not isinstance(judged.event.data, NodeJudged):
-            return None
-        mark = marked.event.data if marked and marked.sequence > judged.sequence else None
-        return None if isinstance(mark, NodeMarked) and mark.wish == "Ready" else judged.event.data
+    async def reached(self, sequence: int) -> None:
+        """Return once the event with this sequence is in the book."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._sequence >= sequence)

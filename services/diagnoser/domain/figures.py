@@ -3,7 +3,8 @@
 A figure is bad where it is below what its kind of node must reach at least (the floor), or where it stands out: more
 than `OUTLYING` spreads from what is ordinary, and by more than the figure's own minimum effect, both at once. The
 spread is the median absolute deviation, scaled to a standard deviation, and never less than the figure's own noise, so
-that a fleet whose values happen to agree to the last digit raises no alarm over nothing.
+that a fleet whose values happen to agree to the last digit raises no alarm over nothing. Few values say less of what
+is ordinary than many, so the spread is wider for them.
 
 What is ordinary is said by the others of this run where there are enough of them, and else by these together with what
 nodes of the same kind gave before; so a gang of one, two or three nodes is judged like any other. Beside that a node
@@ -130,7 +131,8 @@ def _stands_out(figure: FigureRule, value: float, ordinary: Ordinary | None) -> 
         return ""
     median = ordinary.median
     short = figure.shortfall(value, median)
-    if short <= figure.effect * abs(median) or short <= OUTLYING * ordinary.spread(figure.noise):
+    spread = ordinary.spread(figure.noise) * (1 + 1 / len(ordinary.values))
+    if short <= figure.effect * abs(median) or short <= OUTLYING * spread:
         return ""
     part = f"{100 * value / median:.0f} % of" if median else "not"
     return f"{_told(figure, value)}, {part} the {median:.4g} {figure.unit} that {ordinary.of} have in the middle"

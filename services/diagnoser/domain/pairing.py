@@ -70,14 +70,18 @@ def _left_over(trusted: Sequence[str], met: Collection[str], number: int) -> tup
     return (Pair.of(left[0], others[number % len(others)]),)
 
 
-def waves(pairs: Iterable[Pair]) -> tuple[tuple[Pair, ...], ...]:
-    """The pairs in as few groups as come of taking each as early as both nodes are free."""
+def waves(pairs: Iterable[Pair], place_of: Mapping[str, str]) -> tuple[tuple[Pair, ...], ...]:
+    """The pairs in as few groups as come of taking each as early as the places of both nodes are free.
+
+    Nodes that are shares of one machine have the same place.
+    """
     groups: list[tuple[set[str], list[Pair]]] = []
     for pair in pairs:
-        free = next((group for group in groups if group[0].isdisjoint(pair.nodes)), None)
+        places = {place_of.get(node, node) for node in pair.nodes}
+        free = next((group for group in groups if group[0].isdisjoint(places)), None)
         if free is None:
             free = (set(), [])
             groups.append(free)
-        free[0].update(pair.nodes)
+        free[0].update(places)
         free[1].append(pair)
     return tuple(tuple(group) for _busy, group in groups)

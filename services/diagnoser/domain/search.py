@@ -29,6 +29,7 @@ CONFIRMATIONS: Final = 8
 MOST_CONFIRMATIONS: Final = 12
 LINK_TESTS: Final = 4
 MAX_ROUNDS: Final = 26
+LINK_RED: Final = 0.8
 _CLEARED: Final = 2
 _UNEXPLAINED: Final = 0.02
 
@@ -75,7 +76,7 @@ class Search:
     def link_colour(self, pair: Pair) -> Colour:
         """What the tests say of the link between two nodes."""
         failures = sum(test.failed for test in self.tests if test.pair == pair)
-        if failures >= 2 and self._suspicion(pair.link) >= RED:
+        if failures >= 2 and self._suspicion(pair.link) >= LINK_RED:
             return "red"
         return "amber" if failures and self._suspicion(pair.link) >= SUSPECT else "green"
 

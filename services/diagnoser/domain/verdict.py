@@ -28,7 +28,7 @@ class Floors:
     memory_free_bytes: int = 64 * MIB
     open_files: int = 1024
     gemm_ms: float = 30_000.0
-    clock_skew_s: float = 5.0
+    clock_skew_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,13 @@ def judge(node: str, reading: Reading | None, devices: Collection[str], floors: 
     )
 
 
+def broken(reading: Reading | None, devices: Collection[str]) -> frozenset[str]:
+    """Those problems that are a broken device's, and not of the moment."""
+    if reading is None:
+        return frozenset()
+    return frozenset((*_wrong(reading.measurement), *_gpus(reading.measurement, devices)))
+
+
 def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> DiagnosisFinished:
     """The outcome over all nodes, in the order of their ids; the message has their names, where there are any."""
     ordered = tuple(sorted(findings, key=lambda finding: finding.node))
@@ -76,10 +83,20 @@ def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Ite
     yield from _room(measured, floors)
     if reading.clock_skew_s > floors.clock_skew_s:
         yield f"its clock is off by {reading.clock_skew_s:.1f} s; at most {floors.clock_skew_s:g} s are allowed"
+    yield from (f"{place} cannot be written" for place in measured.read_only)
+    yield from (f"{place} cannot be read" for place in measured.unreachable)
+    if not measured.resolves:
+        yield "its own name has no address"
     yield from _gpus(measured, devices)
 
 
 def _computing(measured: Measurement, floors: Floors) -> Iterator[str]:
+    yield from _wrong(measured)
+    if measured.gemm_ms > floors.gemm_ms:
+        yield f"the matrix multiplication took {measured.gemm_ms:.0f} ms; at most {floors.gemm_ms:.0f} ms are allowed"
+
+
+def _wrong(measured: Measurement) -> Iterator[str]:
     for checksum, cpus in sorted(measured.checksums.items()):
         if checksum != GOLDEN_CHECKSUM:
             yield f"{_cpus(cpus)} computed wrong: checksum {checksum} instead of {GOLDEN_CHECKSUM}"
@@ -87,8 +104,6 @@ def _computing(measured: Measurement, floors: Floors) -> Iterator[str]:
     silent = sorted(set(measured.cpus) - answered)
     if silent or not measured.cpus:
         yield f"{_cpus(silent)} did not finish the matrix multiplication"
-    if measured.gemm_ms > floors.gemm_ms:
-        yield f"the matrix multiplication took {measured.gemm_ms:.0f} ms; at most {floors.gemm_ms:.0f} ms are allowed"
 
 
 def _room(measured: Measurement, floors: Floors) -> Iterator[str]:
@@ -131,4 +146,5 @@ def _figures(measured: Measurement) -> Mapping[str, float]:
         "load": measured.load,
         "gemmMs": round(measured.gemm_ms, 1),
         "gpus": len(measured.gpus),
+        **{f"{device}Ms": round(ms, 1) for device, ms in measured.device_ms.items()},
     }

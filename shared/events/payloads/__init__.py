@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.events.payloads.base import Author, Kind, Payload, Unknown
 from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
-from shared.events.payloads.nodes import NodeChanged, NodeJudged, NodeMarked, NodeReported, NodeSuspected
+from shared.events.payloads.nodes import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
 from shared.events.payloads.observations import (
     CodeResolved,
     DiagnosisFinished,
@@ -62,6 +62,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     LeaderElected,
     NodeReported,
     NodeMarked,
+    NodeDiagnosed,
     NodeJudged,
     NodeChanged,
     NodeSuspected,
@@ -90,6 +91,7 @@ __all__ = [
     "NameClaimed",
     "NameReleased",
     "NodeChanged",
+    "NodeDiagnosed",
     "NodeJudged",
     "NodeMarked",
     "NodeReported",

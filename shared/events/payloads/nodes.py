@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from shared.events.facts import Sentence, Time
+from shared.events.facts import Sentence, Time, Verdict
+from shared.events.measured import FigureMeasured, PairMeasured, PartBelief
 from shared.events.payloads.base import Payload
 
 NodeWish = Literal["Ready", "Draining", "Quarantined"]
@@ -59,6 +60,39 @@ class NodeJudged(Payload):
     health: NodeHealth
     reason: Sentence = ""
     job: str = ""
+
+
+class NodeDiagnosed(Payload):
+    """A node's part of a diagnosis: what was measured, against what, and what it says.
+
+    The parts with the same `diagnosis` together are its report; a pair is in the part of its first node. `kind` says
+    which machines the figures can be compared with. Where `injected` names faults, what was measured was changed on
+    purpose, and nothing follows from it. `fresh` is false where an earlier pass held and only facts were looked at.
+    """
+
+    TYPE = "trainmaster.node.diagnosed.v1"
+    SUFFIX = "diagnosed"
+    KIND = "node"
+    AUTHOR = "diagnoser"
+
+    cluster: str
+    node: str
+    name: str = ""
+    diagnosis: str
+    job: str = ""
+    attempt: int = 0
+    began: Time
+    took_s: float
+    node_count: int = 1
+    kind: str = ""
+    verdict: Verdict
+    fresh: bool = True
+    problems: tuple[Sentence, ...] = ()
+    doubts: tuple[Sentence, ...] = ()
+    figures: tuple[FigureMeasured, ...] = ()
+    pairs: tuple[PairMeasured, ...] = ()
+    beliefs: tuple[PartBelief, ...] = ()
+    injected: tuple[str, ...] = ()
 
 
 class NodeChanged(Payload):

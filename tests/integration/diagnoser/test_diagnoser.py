@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from nats.aio.msg import Msg
 
@@ -15,11 +16,12 @@ from shared.bus.history import recorded_of
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import SystemClock
+from shared.diagnosis_wire import cancel_subject, decode_test_request, encode_test_answer, worker_subject
 from shared.ids import new_job_id
 from shared.jobs import Attempt
 from tests.support import jobs
 from tests.support.nats import NatsServer
-from tests.support.probes import measurement
+from tests.support.probes import answer_of, measurement
 from tests.support.services import eventually, running
 
 Answer = Callable[[tuple[str, ...]], Mapping[str, Measurement]]
@@ -41,7 +43,15 @@ async def agent(bus: Bus, machine: str, answer: Answer) -> list[tuple[str, ...]]
         asked.append(decode_probe_request(message.data))
         await message.respond(encode_probe_answer(answer(asked[-1])))
 
+    async def on_test(message: Msg) -> None:
+        await message.respond(encode_test_answer(answer_of(decode_test_request(message.data))))
+
+    async def on_cancel(message: Msg) -> None:
+        await message.respond(b"")
+
     await bus.client.subscribe(probe_subject(machine), cb=on_request)
+    await bus.client.subscribe(worker_subject(machine), cb=on_test)
+    await bus.client.subscribe(cancel_subject(machine), cb=on_cancel)
     await bus.client.flush()
     return asked
 
@@ -147,15 +157,65 @@ async def test_a_node_that_fails_two_jobs_is_judged_bad_until_an_admin_restores_
         await request(bus, job, {"n-1": "m5", "n-2": "m5"})
         await outcome(bus, job)
 
-    wrong = measurement(unix_ms=now_ms(), checksums={"bad": (0,)})
-    await agent(bus, "m5", lambda _nodes: {"n-1": wrong, "n-2": measurement(unix_ms=now_ms())})
+    def full(_nodes: tuple[str, ...]) -> dict[str, Measurement]:
+        sound = measurement(unix_ms=now_ms())
+        return {"n-1": replace(sound, disk_free_bytes=0), "n-2": sound}
+
+    await agent(bus, "m5", full)
     async with running(await bootstrap(settings(nats_server))):
         await look_at(await diagnosing(bus))
         assert await judgements(bus) == [("n-1", "suspect")]
         await look_at(await diagnosing(bus))
         assert await judgements(bus) == [("n-1", "suspect"), ("n-1", "bad")]
-        mark = ev.NodeMarked(cluster="main", node="n-1", wish="Ready", by="root", reason="a new CPU")
+        mark = ev.NodeMarked(cluster="main", node="n-1", wish="Ready", by="root", reason="a new disk")
         event = jobs.event(mark, "n-1", attempt=0)
         await bus.observe(event, subject=f"tm.node.{Cluster.id_of('main')}.n-1.marked")
         await look_at(await diagnosing(bus))
         assert (await judgements(bus))[2:] == [("n-1", "suspect")]
+
+
+async def test_a_node_that_computes_wrong_twice_is_bad_at_once_and_good_again_by_passing(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    sound = True
+
+    def answer(_nodes: tuple[str, ...]) -> dict[str, Measurement]:
+        return {"n-11": measurement(unix_ms=now_ms(), **({} if sound else {"checksums": {"bad": (0, 1)}}))}
+
+    await agent(bus, "m11", answer)
+    async with running(await bootstrap(settings(nats_server))):
+        for sound in (False, True):
+            job = await diagnosing(bus)
+            await request(bus, job, {"n-11": "m11"})
+            assert (await outcome(bus, job)).passed is sound
+    assert [health for node, health in await judgements(bus) if node == "n-11"] == ["bad", "good"]
+
+
+async def test_a_node_that_passed_lately_is_looked_at_and_not_tested_again(bus: Bus, nats_server: NatsServer) -> None:
+    await agent(bus, "m12", all_well)
+    async with running(await bootstrap(settings(nats_server))):
+        for _ in range(2):
+            job = await diagnosing(bus)
+            await request(bus, job, {"n-12": "m12", "n-13": "m12"})
+            assert (await outcome(bus, job)).passed
+    parts = await diagnosed(bus, "n-12")
+    assert [(part.fresh, bool(part.pairs)) for part in parts] == [(True, True), (False, False)]
+    assert parts[0].node_count == 2
+
+
+async def test_a_node_whose_worker_never_answers_is_bad(bus: Bus, nats_server: NatsServer) -> None:
+    async def on_request(message: Msg) -> None:
+        await message.respond(encode_probe_answer(all_well(decode_probe_request(message.data))))
+
+    await bus.client.subscribe(probe_subject("m14"), cb=on_request)
+    await bus.client.flush()
+    job = await diagnosing(bus)
+    async with running(await bootstrap(settings(nats_server))):
+        await request(bus, job, {"n-14": "m14"})
+        assert "it cannot be tested: no answer to the memory test" in (await outcome(bus, job)).message
+
+
+async def diagnosed(bus: Bus, node: str) -> list[ev.NodeDiagnosed]:
+    messages = await bus.history.messages(NODES, f"tm.node.*.{node}.diagnosed")
+    payloads = [recorded_of(message).event.data for message in messages]
+    return [payload for payload in payloads if isinstance(payload, ev.NodeDiagnosed)]

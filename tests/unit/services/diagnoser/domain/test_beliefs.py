@@ -9,9 +9,9 @@ def test_before_any_test_a_part_is_as_likely_bad_as_any() -> None:
     assert abs(Belief().suspicion - NODE_IS_BAD) < 1e-9
 
 
-def test_one_failure_makes_a_suspect_and_two_make_it_red() -> None:
+def test_one_failure_makes_a_suspect_and_two_more_make_it_red() -> None:
     once = Belief().after(fails=1)
-    assert SUSPECT <= once.suspicion < RED <= once.after(fails=1).suspicion
+    assert SUSPECT <= once.suspicion < RED <= once.after(fails=2).suspicion
 
 
 def test_successes_clear_a_part_slower_the_rarer_its_fault_shows() -> None:

@@ -41,6 +41,13 @@ def test_a_suspect_never_meets_another_suspect() -> None:
 
 def test_no_node_is_in_two_tests_of_a_wave() -> None:
     pairs = screening(nodes(9), {}, 0)
-    cut = waves(pairs)
+    cut = waves(pairs, {})
     assert sorted(pair for wave in cut for pair in wave) == sorted(pairs)
     assert [max(Counter(node for pair in wave for node in pair.nodes).values()) for wave in cut] == [1, 1]
+
+
+def test_shares_of_one_machine_are_tested_one_pair_at_a_time() -> None:
+    pairs = screening(nodes(8), {}, 0)
+    machine_of = {node: f"m-{place // 4}" for place, node in enumerate(nodes(8))}
+    assert [len(wave) for wave in waves(pairs, machine_of)] == [1, 1, 1, 1]
+    assert len(waves(pairs, dict.fromkeys(nodes(8), "m-0"))) == 4

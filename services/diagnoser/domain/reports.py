@@ -1,0 +1,57 @@
+"""A node's part of the report of a diagnosis, made of what was examined. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.diagnoser.domain.beliefs import Belief
+from services.diagnoser.domain.examination import Examination
+from shared.events import NodeDiagnosed, NodeFinding
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """Which diagnosis this is: for a job's attempt, or for an admin."""
+
+    diagnosis: str
+    cluster: str
+    began: datetime
+    names: Mapping[str, str]
+    job: str = ""
+    attempt: int = 0
+    injected: tuple[str, ...] = ()
+
+
+def part_of(
+    examination: Examination,
+    finding: NodeFinding,
+    occasion: Occasion,
+    before: Mapping[str, Belief],
+    *,
+    node_count: int,
+    now: datetime,
+) -> NodeDiagnosed:
+    """The part of the node that the finding is about."""
+    node = finding.node
+    return NodeDiagnosed(
+        cluster=occasion.cluster,
+        node=node,
+        name=occasion.names.get(node, node),
+        diagnosis=occasion.diagnosis,
+        job=occasion.job,
+        attempt=occasion.attempt,
+        began=occasion.began,
+        took_s=round((now - occasion.began).total_seconds(), 3),
+        node_count=node_count,
+        kind=examination.kind(node),
+        verdict=finding.verdict or "green",
+        fresh=examination.was_tested(node),
+        problems=finding.problems,
+        doubts=finding.doubts,
+        figures=tuple(examination.figures(node)),
+        pairs=examination.pairs(node),
+        beliefs=examination.beliefs(node, before),
+        injected=occasion.injected,
+    )

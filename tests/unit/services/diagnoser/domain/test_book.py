@@ -1,0 +1,113 @@
+"""What the ledger remembers, for how long, and what it forgets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.diagnoser.domain.beliefs import Belief
+from services.diagnoser.domain.book import PAIR_FIGURE, Book
+from shared import events as ev
+from shared.jobs import Recorded
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIGURE = ev.FigureMeasured(name="multiplication", value=90.0, unit="ms", device="cpu-0")
+PAIR = ev.PairMeasured(first="n-1", second="n-2", verdict="green", tests=2, bandwidth_mb_s=1000.0)
+
+
+def book_of(*payloads: ev.Payload, at: datetime = NOW) -> Book:
+    book = Book()
+    for payload in payloads:
+        event = ev.Event.of(payload, job="n-1", attempt=0, time=at, owner="", project="")
+        book.take(Recorded(1, f"tm.node.main.n-1.{payload.SUFFIX}", event))
+    return book
+
+
+def diagnosed(**changes: object) -> ev.NodeDiagnosed:
+    fields = {"cluster": "main", "node": "n-1", "diagnosis": "dg-1", "began": NOW, "tookS": 1, "kind": "EPYC"}
+    return ev.NodeDiagnosed.model_validate(
+        {**fields, "verdict": "green", "figures": (FIGURE,), "pairs": (PAIR,), **changes}
+    )
+
+
+def suspected() -> ev.NodeSuspected:
+    return ev.NodeSuspected(cluster="main", node="n-1", job="tj-a", attempt=1, rule="xid-79")
+
+
+def marked(wish: str) -> ev.NodeMarked:
+    return ev.NodeMarked.model_validate({"cluster": "main", "node": "n-1", "wish": wish, "by": "ada", "reason": "work"})
+
+
+def reported(cpu_millis: int) -> ev.NodeReported:
+    return ev.NodeReported(cluster="main", node="n-1", cpu_millis=cpu_millis, memory_bytes=1)
+
+
+def test_a_pass_holds_for_a_day() -> None:
+    book = book_of(diagnosed())
+    assert book.is_valid("n-1", NOW + timedelta(hours=23.9))
+    assert not book.is_valid("n-1", NOW + timedelta(hours=24))
+    assert not book.is_valid("n-2", NOW)
+
+
+@pytest.mark.parametrize(
+    "since", [suspected(), marked("Ready"), marked("Quarantined"), diagnosed(verdict="amber"), diagnosed(verdict="red")]
+)
+def test_whatever_is_heard_of_a_node_since_ends_its_pass(since: ev.Payload) -> None:
+    assert not book_of(diagnosed(), since).is_valid("n-1", NOW)
+
+
+def test_other_hardware_ends_a_pass_and_the_same_reported_again_does_not() -> None:
+    assert not book_of(reported(4000), diagnosed(), reported(8000)).is_valid("n-1", NOW)
+    assert book_of(reported(4000), diagnosed(), reported(4000)).is_valid("n-1", NOW)
+
+
+def test_a_look_alone_neither_makes_nor_prolongs_a_pass() -> None:
+    assert not book_of(diagnosed(fresh=False)).is_valid("n-1", NOW)
+
+
+def test_a_suspicion_after_a_failed_job_makes_a_suspect_until_it_has_faded() -> None:
+    book = book_of(suspected())
+    assert list(book.suspects(NOW)) == ["n-1"]
+    assert book.suspects(NOW + timedelta(days=30)) == {}
+
+
+def test_beliefs_of_a_diagnosis_are_remembered_and_fade() -> None:
+    belief = Belief().after(fails=2)
+    part = ev.PartBelief(part="n-1/cpu-0", suspicion=belief.suspicion, evidence=belief.evidence, fails=2)
+    book = book_of(diagnosed(beliefs=(part,)))
+    assert book.known(["n-1"], NOW)["n-1/cpu-0"] == belief
+    later = book.belief("n-1/cpu-0", NOW + timedelta(days=3))
+    assert 0 < later.fails < 2
+    assert later.suspicion < belief.suspicion
+
+
+def test_what_is_known_of_a_link_is_told_only_where_both_of_its_nodes_take_part() -> None:
+    part = ev.PartBelief(part="n-1--n-2", suspicion=0.5, evidence=(1.0,) * 4, fails=1)
+    book = book_of(diagnosed(beliefs=(part,)))
+    assert set(book.known(["n-1", "n-2"], NOW)) == {"n-1--n-2"}
+    assert book.known(["n-1", "n-3"], NOW) == {}
+
+
+def test_an_admin_who_restores_a_node_clears_it() -> None:
+    assert book_of(suspected(), marked("Ready")).suspects(NOW) == {}
+
+
+def test_values_of_green_nodes_are_what_later_ones_are_compared_with() -> None:
+    book = book_of(diagnosed())
+    assert book.fleet("EPYC", "multiplication") == (90.0,)
+    assert book.fleet("EPYC", PAIR_FIGURE) == (1000.0,)
+    assert book.own("n-1", "multiplication/cpu-0") == (90.0,)
+    assert (
+        book.fleet("XEON", "multiplication")
+        == book_of(diagnosed(verdict="amber")).fleet("EPYC", "multiplication")
+        == ()
+    )
+
+
+def test_a_diagnosis_with_pretended_faults_leaves_nothing() -> None:
+    part = ev.PartBelief(part="n-1", suspicion=0.99, evidence=(9.0,) * 4, fails=3)
+    book = book_of(diagnosed(), diagnosed(injected=("flaky:n-1:1",), verdict="red", beliefs=(part,)))
+    assert book.is_valid("n-1", NOW)
+    assert book.suspects(NOW) == {}
+    assert book.fleet("EPYC", "multiplication") == (90.0,)

@@ -1,0 +1,231 @@
+"""The whole procedure, with agents that measure as a test wants: what it finds, what it asks, what it leaves behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.examination import Examination
+from services.diagnoser.domain.injection import read_injections
+from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.domain.verdict import Floors, Reading
+from services.diagnoser.procedure import NotWantedError, Procedure, Subject
+from shared.clock import ManualClock
+from shared.diagnosis_wire import TestAnswer, TestRequest
+from shared.events import Event
+from shared.jobs import Recorded
+from tests.support.probes import answer_of, measurement
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FOUR = ("n-1", "n-2", "n-3", "n-4")
+
+
+@dataclass
+class Cluster:
+    """Machines whose figures vary by `noise`; a node is a machine of its own."""
+
+    noise: float = 0.01
+    seed: int = 1
+    silent: frozenset[str] = frozenset()
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tests: list[TestRequest] = field(default_factory=list)
+    probes: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._dice = random.Random(self.seed)  # noqa: S311  # noise, no secret
+
+    def noisy(self, value: float) -> float:
+        return value * max(self._dice.gauss(1, self.noise), 0.1)
+
+    async def probe(self, machine: str, nodes: Sequence[str], _places: Mapping[str, bool]) -> dict[str, Reading]:
+        self.probes.append(machine)
+        devices = {"cpu-0": self.noisy(90.0), "cpu-1": self.noisy(90.0)}
+        measured = measurement(kind="EPYC", device_ms=devices, **self.changes.get(machine, {}))
+        return {node: Reading(measured, 1_000_000, 1_000_000) for node in nodes if node not in self.silent}
+
+    async def test(self, _machine: str, request: TestRequest) -> TestAnswer:
+        self.tests.append(request)
+        answer = answer_of(request)
+        figures = {name: self.noisy(value) for name, value in answer.figures.items()}
+        peers = {node: {name: self.noisy(v) for name, v in each.items()} for node, each in answer.peers.items()}
+        return replace(answer, figures=figures, peers=peers)
+
+    async def cancel(self, machine: str, _session: str) -> None:
+        self.cancelled.append(machine)
+
+
+async def wanted() -> bool:
+    return True
+
+
+async def examined(
+    cluster: Cluster, nodes: tuple[str, ...] = FOUR, *inject: str, book: Book | None = None, **more: Any
+) -> Examination:
+    faults = read_injections(inject, {node: node for node in nodes})
+    subject = Subject("dg-1", nodes, {node: node for node in nodes}, injections=faults, **more)
+    dice = random.Random(3)  # noqa: S311  # a flaky node, no secret
+    procedure = Procedure(cluster, book or Book(), Floors(), ManualClock(NOW), dice.random)
+    return await procedure.run(subject, wanted)
+
+
+def verdicts(examination: Examination, nodes: tuple[str, ...] = FOUR) -> dict[str, str | None]:
+    return {node: examination.finding(node).verdict for node in nodes}
+
+
+def told(examination: Examination, node: str) -> str:
+    finding = examination.finding(node)
+    return "; ".join((*finding.problems, *finding.doubts))
+
+
+def remember(book: Book, examination: Examination, nodes: tuple[str, ...], at: datetime = NOW) -> None:
+    """Put the examination into the book, as its events would."""
+    for node in nodes:
+        occasion = Occasion("dg-1", "main", at, {})
+        part = part_of(examination, examination.finding(node), occasion, {}, node_count=len(nodes), now=at)
+        event = Event.of(part, job=node, attempt=0, time=at, owner="", project="")
+        book.take(Recorded(1, f"tm.node.main.{node}.diagnosed", event))
+
+
+async def test_sound_nodes_are_green_and_the_search_is_short() -> None:
+    cluster = Cluster()
+    examination = await examined(cluster)
+    assert set(verdicts(examination).values()) == {"green"}
+    assert len(examination.search.rounds) == 2
+    assert cluster.probes == list(FOUR)
+
+
+@pytest.mark.parametrize(
+    ("fault", "node", "verdict", "words"),
+    [
+        ("slow-device:n-2:cpu-1:0.85", "n-2", "red", "cpu-1: multiplication is"),
+        ("corrupt-gemm:n-3:cpu-0", "n-3", "red", "CPU 0 computed wrong: checksum 785c3ffd"),
+        ("missing-device:n-1:cpu-1", "n-1", "red", "CPU 1 did not finish"),
+        ("read-only:n-4:/mnt/data", "n-4", "amber", "/mnt/data cannot be written"),
+        ("clock-skew:n-2:2", "n-2", "amber", "its clock is off by 2.0 s"),
+        ("clock-skew:n-2:-2", "n-2", "amber", "its clock is off by 2.0 s"),
+        ("flaky:n-3:1", "n-3", "red", "the exchange failed"),
+    ],
+)
+async def test_a_pretended_fault_is_found_and_named_and_nobody_else_is_blamed(
+    fault: str, node: str, verdict: str, words: str
+) -> None:
+    examination = await examined(Cluster(), FOUR, fault)
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {node: verdict}
+    assert words in told(examination, node)
+
+
+@pytest.mark.parametrize("count", [4, 8])
+async def test_a_link_at_sixty_percent_of_its_peers_is_found_and_its_nodes_are_not_bad(count: int) -> None:
+    nodes = tuple(f"n-{number}" for number in range(count))
+    clean = await examined(Cluster(), nodes)
+    pair = clean.search.rounds[0][0].pair
+    examination = await examined(Cluster(), nodes, f"slow-link:{pair.first}-{pair.second}:0.6")
+    link = next(each for each in examination.pairs(pair.first) if each.second == pair.second)
+    assert link.verdict == "red"
+    assert "pair bandwidth is" in link.why
+    assert f"the link to {pair.second} is red" in told(examination, pair.first)
+    assert not [node for node in nodes if examination.finding(node).problems]
+
+
+@pytest.mark.parametrize("gang", [1, 2, 3])
+async def test_a_slow_device_in_a_small_gang_is_found_by_what_the_fleet_gave(gang: int) -> None:
+    book = Book()
+    remember(book, await examined(Cluster(seed=9)), FOUR)
+    nodes = ("n-7", "n-8", "n-9")[:gang]
+    examination = await examined(Cluster(), nodes, "slow-device:n-7:cpu-0:0.85", book=book)
+    assert verdicts(examination, nodes) == dict.fromkeys(nodes, "green") | {"n-7": "red"}
+
+
+async def test_on_noisy_machines_without_a_fault_nothing_is_red_in_fifty_runs() -> None:
+    book = Book()
+    for seed in range(50):
+        examination = await examined(Cluster(noise=0.06, seed=seed), book=book, thorough=True)
+        assert "red" not in verdicts(examination).values()
+        remember(book, examination, FOUR)
+
+
+async def test_a_problem_that_is_gone_at_the_second_look_is_a_doubt() -> None:
+    class Recovering(Cluster):
+        async def probe(self, machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
+            first = machine not in self.probes
+            self.changes = {"n-2": {"disk_free_bytes": 0}} if first else {}
+            return await super().probe(machine, nodes, places)
+
+    finding = (await examined(Recovering())).finding("n-2")
+    assert (finding.verdict, finding.problems) == ("amber", ())
+    assert "on the platform's disk are free" in finding.doubts[0]
+
+
+async def test_a_silent_node_fails_and_the_others_are_tested_without_it() -> None:
+    cluster = Cluster(silent=frozenset({"n-1"}))
+    examination = await examined(cluster)
+    assert examination.finding("n-1").problems == ("its agent gave no measurement in time",)
+    assert "n-1" not in {request.node for request in cluster.tests}
+    assert verdicts(examination)["n-2"] == "green"
+
+
+async def test_nodes_with_a_valid_pass_are_only_looked_at() -> None:
+    book, cluster = Book(), Cluster()
+    remember(book, await examined(Cluster()), FOUR)
+    examination = await examined(cluster, book=book)
+    assert cluster.tests == []
+    assert not examination.was_tested("n-1")
+    assert set(verdicts(examination).values()) == {"green"}
+
+
+async def test_of_a_gang_with_one_new_node_few_others_are_tested_again() -> None:
+    book, cluster = Book(), Cluster()
+    nodes = tuple(f"n-{number}" for number in range(12))
+    remember(book, await examined(Cluster(), nodes), nodes)
+    examination = await examined(cluster, (*nodes, "new"), book=book)
+    tested = [node for node in (*nodes, "new") if examination.was_tested(node)]
+    assert "new" in tested
+    assert len(tested) == 3
+
+
+async def test_nodes_that_others_work_on_are_not_put_under_load() -> None:
+    cluster = Cluster()
+    await examined(cluster, in_use=frozenset({"n-1", "n-2"}))
+    assert {request.node for request in cluster.tests} == {"n-3", "n-4"}
+
+
+async def test_workers_are_ended_also_where_nobody_waits_any_more() -> None:
+    cluster, asked = Cluster(), iter([True, False])
+
+    async def still_wanted() -> bool:
+        return next(asked)
+
+    subject = Subject("dg-1", FOUR, {node: node for node in FOUR})
+    with pytest.raises(NotWantedError):
+        await Procedure(cluster, Book(), Floors(), ManualClock(NOW), lambda: 1.0).run(subject, still_wanted)
+    assert cluster.cancelled == list(FOUR)
+
+
+async def test_a_wrong_all_reduce_is_a_doubt_of_its_nodes() -> None:
+    class Wrong(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            if request.test == "reduce" and request.node == "n-2":
+                return TestAnswer(problem="the all-reduce gave a wrong result")
+            return await super().test(machine, request)
+
+    examination = await examined(Wrong())
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "amber"}
+
+
+async def test_a_worker_that_does_not_listen_makes_its_node_red() -> None:
+    class Deaf(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            if request.test == "exchange" and (request.node == "n-2" or request.peers[0].node == "n-2"):
+                return TestAnswer(problem="connection refused")
+            return await super().test(machine, request)
+
+    examination = await examined(Deaf())
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}
+    assert "connection refused" in told(examination, "n-2")
