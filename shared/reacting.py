@@ -42,6 +42,7 @@ class ReactingService:
     broker: NatsBroker
     reacts: asyncio.Event
     works: Sequence[Work] = ()
+    closing: Sequence[Work] = ()
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -59,6 +60,8 @@ class ReactingService:
             # NATS may be gone already; what was not acknowledged comes again.
             with contextlib.suppress(NatsError, OSError):
                 await self.broker.stop()
+            for close in self.closing:
+                await close()
             await end(stopping, *working)
             await self.bus.close()
 
@@ -77,11 +80,14 @@ async def reacting_service(
     registry: CollectorRegistry | None = None,
     workers: int = 4,
     works: Sequence[Work] = (),
+    closing: Sequence[Work] = (),
     routers: Iterable[APIRouter] = (),
     auth: Authenticator | None = None,
     more_checks: Mapping[str, Check] | None = None,
 ) -> ReactingService:
-    """Wire the handler to its consumer, at most `workers` events at a time; `works` go on beside it.
+    """Wire the handler to its consumer, at most `workers` events at a time.
+
+    `works` go on beside it, `closing` is done at the end.
 
     Closes the bus and raises where JetStream or the consumer is not in order.
     """
@@ -103,7 +109,7 @@ async def reacting_service(
         checks={**health, **(more_checks or {}), "reacts": _whether(reacts)},
         registry=registry,
     )
-    return ReactingService(name, app, bus, broker, reacts, works)
+    return ReactingService(name, app, bus, broker, reacts, works, closing)
 
 
 def _whether(reacts: asyncio.Event) -> Check:

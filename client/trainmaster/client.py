@@ -22,6 +22,7 @@ from trainmaster.changes import Change
 from trainmaster.code_upload import with_uploads
 from trainmaster.credentials import Login, current_login
 from trainmaster.decoding import Document, Fields
+from trainmaster.diagnoses import DiagnosisCalls
 from trainmaster.documents import (
     ENDED_STATES,
     Applied,
@@ -63,6 +64,7 @@ class Client(RecordCalls):
         self._patience = patience or sse.Patience()
         self._transport = Transport(url, token, timeout_s=timeout_s, pause=self._patience.pause)
         self.nodes = NodeCalls(self._transport)
+        self.diagnoses = DiagnosisCalls(self._transport, self._patience.pause)
         self.stored_logs = StoredLogs(self._transport, self._patience)
 
     @classmethod

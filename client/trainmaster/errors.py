@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     OK = 0
     JOB_FAILED = 1
     NOTHING_FOUND = 1
+    NODE_NOT_GREEN = 1
     INVALID = 2
     AUTH = 3
     NOT_FOUND = 4

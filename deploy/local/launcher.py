@@ -180,7 +180,7 @@ class _Platform:
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
             bootstrap_watchdog(watchdog),
-            bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser"))),
+            bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser") | {"home": root})),
             bootstrap_logs(logs),
         )
         return list(services)

@@ -8,14 +8,21 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from services.diagnoser.adapters.agents import Agents
+from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.api.diagnoses import diagnoses_router
 from services.diagnoser.handlers import Diagnoses
+from services.diagnoser.on_demand import OnDemand
 from services.diagnoser.procedure import Procedure
 from services.diagnoser.settings import DiagnoserSettings
+from shared.auth.authenticator import TokenAuthenticator
+from shared.auth.revocations import KvRevocations
+from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus
 from shared.bus.streams import DIAGNOSER_REQUESTS
 from shared.clock import Clock, SystemClock
 from shared.reacting import ReactingService, reacting_service
+from shared.readmodel import JobReadModel
 
 # A diagnosis is mostly waiting for an agent; others must not wait for it.
 AT_ONCE: Final = 32
@@ -24,18 +31,27 @@ AT_ONCE: Final = 32
 async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> ReactingService:
     """The diagnoser, ready to run; raises UnavailableError where NATS or the consumer is not there."""
     clock = clock or SystemClock()
+    keys = settings.public_keys()
     bus = await Bus.connect(settings.bus_options())
     registry = CollectorRegistry()
     ledger = HealthLedger(bus, clock)
+    jobs = JobReadModel(settings.readmodel_file, bus)
+    holdings = JobHoldings(jobs)
     agents = Agents(bus, clock, settings.probe_deadline_s)
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
+    on_demand = OnDemand(procedure, ledger, holdings, clock)
+    revocations = KvRevocations(bus.js, clock)
     return await reacting_service(
         name="diagnoser",
         title="Trainmaster diagnoser",
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=Diagnoses(bus, procedure, ledger, clock, registry).on_requested,
+        handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry).on_requested,
         registry=registry,
         workers=AT_ONCE,
-        works=(ledger.run,),
+        works=(ledger.run, jobs.run, revocations.run),
+        routers=[diagnoses_router(on_demand)],
+        auth=TokenAuthenticator(TokenVerifier(keys, clock), revocations),
+        more_checks={"revocations": revocations.check},
+        closing=(on_demand.close,),
     )

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.verdict import conclude
@@ -32,11 +33,18 @@ class Diagnoses:
     """Handler of `diagnosis.requested`."""
 
     def __init__(
-        self, bus: Bus, procedure: Procedure, ledger: HealthLedger, clock: Clock, registry: CollectorRegistry
+        self,
+        bus: Bus,
+        procedure: Procedure,
+        ledger: HealthLedger,
+        holdings: JobHoldings,
+        clock: Clock,
+        registry: CollectorRegistry,
     ) -> None:
         self._bus = bus
         self._procedure = procedure
         self._ledger = ledger
+        self._holdings = holdings
         self._clock = clock
         self._log = structlog.get_logger(service="diagnoser")
         self._finished = Counter(
@@ -68,7 +76,7 @@ class Diagnoses:
             return await self._waiting(event) is not None
 
         began, attempt = self._clock.now(), job.attempt
-        subject = _subject(request, job)
+        subject = _subject(request, job, self._holdings.held(but=job.id))
         before = self._ledger.book.known(request.nodes, began)
         examination = await self._procedure.run(subject, still_wanted)
         if not await still_wanted():
@@ -113,7 +121,7 @@ def _devices(attempt: Attempt) -> Mapping[str, list[str]]:
     return devices
 
 
-def _subject(request: DiagnosisRequested, job: Job) -> Subject:
+def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Subject:
     """What the attempt wants to know: of its nodes, their devices, and directories that its replicas mount."""
     places = {
         mount.uri.removeprefix(_FILE): not mount.read_only
@@ -126,4 +134,5 @@ def _subject(request: DiagnosisRequested, job: Job) -> Subject:
         machines=request.machines,
         devices=_devices(job.attempt),
         places=places,
+        in_use=held & frozenset(request.nodes),
     )

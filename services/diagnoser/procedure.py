@@ -93,11 +93,11 @@ class Procedure:
         """The examined whole; raises NotWantedError, and BusUnavailableError while NATS is away."""
         run = _Run(subject, self._agents, self._book, self._floors, self._chance, still_wanted)
         try:
-            return await run.examined(self._book.known(subject.nodes, self._clock.now()), self._fresh(subject))
+            return await run.examined(self._book.known(subject.nodes, self._clock.now()), self.fresh(subject))
         finally:
             await run.close()
 
-    def _fresh(self, subject: Subject) -> tuple[str, ...]:
+    def fresh(self, subject: Subject) -> tuple[str, ...]:
         """Nodes that have no pass that holds."""
         now = self._clock.now()
         return tuple(node for node in subject.nodes if subject.thorough or not self._book.is_valid(node, now))

@@ -5,6 +5,8 @@ The floors are low: they find nodes that are broken, not nodes that are busy.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from services.diagnoser.domain.verdict import Floors
@@ -18,6 +20,7 @@ class DiagnoserSettings(ServiceSettings):
     """How long nodes may take to answer, and what they must have at least."""
 
     nats_user: str = "diagnoser"
+    home: Path = Field(Path.home() / ".trainmaster", description="directory that holds the read model")
     probe_deadline_s: float = Field(30.0, gt=0, le=50, description="time within which each node is to be measured")
     floor_disk_free_mib: int = Field(_FLOORS.disk_free_bytes // MIB, ge=0, description="free room on the disk")
     floor_shm_free_mib: int = Field(_FLOORS.shm_free_bytes // MIB, ge=0, description="free room in /dev/shm")
@@ -25,6 +28,11 @@ class DiagnoserSettings(ServiceSettings):
     floor_open_files: int = Field(_FLOORS.open_files, ge=0, description="files that a process may open")
     limit_gemm_ms: float = Field(_FLOORS.gemm_ms, gt=0, description="time of the matrix multiplication")
     limit_clock_skew_s: float = Field(_FLOORS.clock_skew_s, ge=0, description="how far a clock may be off")
+
+    @property
+    def readmodel_file(self) -> Path:
+        """Where the read model of jobs is."""
+        return self.home / "readmodels" / "diagnoser.sqlite"
 
     @property
     def floors(self) -> Floors:

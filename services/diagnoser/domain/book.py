@@ -23,6 +23,7 @@ PAIR_FIGURE: Final = "pair bandwidth"
 VALID_H: Final = 24.0
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
+_REPORTS: Final = 500
 _HOUR_S: Final = 3600
 
 
@@ -56,11 +57,14 @@ class Book:
         self.pages: defaultdict[str, NodePage] = defaultdict(NodePage)
         self._parts: dict[str, Remembered] = {}
         self._fleet: dict[tuple[str, str], deque[float]] = {}
+        self._reports: dict[str, dict[str, NodeDiagnosed]] = {}
 
     def take(self, recorded: Recorded) -> None:
         """One more event of NODES."""
         node, at = recorded.event.subject, recorded.event.time
         page = self.pages[node]
+        if isinstance(recorded.event.data, NodeDiagnosed):
+            self._keep(recorded.event.data)
         match recorded.event.data:
             case NodeDiagnosed() as part if not part.injected:
                 self._diagnosed(page, part, at)
@@ -104,6 +108,19 @@ class Book:
         """What this node gave before."""
         page = self.pages.get(node)
         return tuple(page.own.get(figure, ())) if page else ()
+
+    def report(self, diagnosis: str) -> tuple[NodeDiagnosed, ...]:
+        """The parts of a report, by node; none where it is unknown or long ago."""
+        return tuple(part for _node, part in sorted(self._reports.get(diagnosis, {}).items()))
+
+    def latest(self, limit: int) -> list[tuple[NodeDiagnosed, ...]]:
+        """The last reports, newest first."""
+        return [self.report(diagnosis) for diagnosis in list(reversed(self._reports))[:limit]]
+
+    def _keep(self, part: NodeDiagnosed) -> None:
+        self._reports.setdefault(part.diagnosis, {})[part.node] = part
+        if len(self._reports) > _REPORTS:
+            self._reports.pop(next(iter(self._reports)))
 
     def suspects(self, now: datetime) -> Mapping[str, float]:
         """Nodes that are to be looked at again, and how likely each is bad."""

@@ -22,7 +22,7 @@ from typing import Final
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.verdict import Reading
 from shared.agent_wire import Measurement
-from shared.errors import TrainmasterError
+from shared.errors import InvalidInputError, Violation
 
 _EXAMPLES: Final[Mapping[str, str]] = {
     "slow-link": "slow-link:A-B:PART",
@@ -37,12 +37,6 @@ _NUMBERED: Final = frozenset({"slow-link", "flaky", "slow-device", "clock-skew"}
 _MILLI: Final = 1000
 
 
-class InjectionError(TrainmasterError):
-    """A fault that cannot be pretended as it is written."""
-
-    code = "invalid-injection"
-
-
 @dataclass(frozen=True, slots=True)
 class Injection:
     """One fault: its kind, the nodes by id, what it is about on them, and how much."""
@@ -55,7 +49,7 @@ class Injection:
 
 
 def read_injections(texts: Iterable[str], id_of: Mapping[str, str]) -> tuple[Injection, ...]:
-    """The faults of these texts; `id_of` has the ids of the nodes' names. Raises InjectionError."""
+    """The faults of these texts; `id_of` has the ids of the nodes' names. Raises InvalidInputError."""
     return tuple(_read(text, id_of) for text in texts)
 
 
@@ -63,19 +57,19 @@ def _read(text: str, id_of: Mapping[str, str]) -> Injection:
     kind, *fields = text.split(":")
     example = _EXAMPLES.get(kind)
     if example is None:
-        raise InjectionError(f"{text!r}: there is no fault {kind!r}; there are {', '.join(_EXAMPLES)}")
+        raise _refusal(f"{text!r}: there is no fault {kind!r}; there are {', '.join(_EXAMPLES)}")
     if len(fields) != example.count(":"):
-        raise InjectionError(f"{text!r}: write it as {example}")
+        raise _refusal(f"{text!r}: write it as {example}")
     nodes = _link(text, fields[0], id_of) if kind == "slow-link" else (_node(text, fields[0], id_of),)
     amount = _number(text, fields[-1]) if kind in _NUMBERED else 0.0
     if kind in _NUMBERED - {"clock-skew"} and not 0 < amount <= 1:
-        raise InjectionError(f"{text!r}: {fields[-1]} is no part; give a number over 0 and up to 1")
+        raise _refusal(f"{text!r}: {fields[-1]} is no part; give a number over 0 and up to 1")
     return Injection(text, kind, nodes, fields[1] if len(fields) > 1 else "", amount)
 
 
 def _node(text: str, name: str, id_of: Mapping[str, str]) -> str:
     if name not in id_of:
-        raise InjectionError(f"{text!r}: node {name!r} is not diagnosed; there are {', '.join(sorted(id_of)[:10])}")
+        raise _refusal(f"{text!r}: node {name!r} is not diagnosed; there are {', '.join(sorted(id_of)[:10])}")
     return id_of[name]
 
 
@@ -84,7 +78,7 @@ def _link(text: str, names: str, id_of: Mapping[str, str]) -> tuple[str, ...]:
     dashes = [place for place, char in enumerate(names) if char == "-"]
     cuts = [(names[:at], names[at + 1 :]) for at in dashes if {names[:at], names[at + 1 :]} <= id_of.keys()]
     if not cuts:
-        raise InjectionError(f"{text!r}: {names!r} are no two nodes of this diagnosis with a dash between")
+        raise _refusal(f"{text!r}: {names!r} are no two nodes of this diagnosis with a dash between")
     return tuple(id_of[name] for name in cuts[0])
 
 
@@ -92,7 +86,11 @@ def _number(text: str, given: str) -> float:
     try:
         return float(given)
     except ValueError:
-        raise InjectionError(f"{text!r}: {given!r} is no number") from None
+        raise _refusal(f"{text!r}: {given!r} is no number") from None
+
+
+def _refusal(sentence: str) -> InvalidInputError:
+    return InvalidInputError((Violation("/inject", "invalid-injection", sentence),))
 
 
 # --- what they change ------------------------------------------------------------------------------------------------

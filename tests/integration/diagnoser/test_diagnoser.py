@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
+import httpx
 from nats.aio.msg import Msg
 
 from services.diagnoser.bootstrap import bootstrap
 from services.diagnoser.settings import DiagnoserSettings
 from shared import events as ev
 from shared.agent_wire import Measurement, decode_probe_request, encode_probe_answer, probe_subject
+from shared.auth.keys import SigningKey
+from shared.auth.principal import Principal
+from shared.auth.tokens import TokenIssuer
 from shared.bus import Bus
 from shared.bus.history import recorded_of
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import SystemClock
 from shared.diagnosis_wire import cancel_subject, decode_test_request, encode_test_answer, worker_subject
-from shared.ids import new_job_id
+from shared.ids import UserId, new_job_id
 from shared.jobs import Attempt
 from tests.support import jobs
 from tests.support.nats import NatsServer
@@ -83,7 +90,40 @@ async def attempt(bus: Bus, job: str) -> Attempt:
 
 
 def settings(server: NatsServer, **changes: object) -> DiagnoserSettings:
-    return DiagnoserSettings.model_validate({"nats_url": server.url, "nats_user": "", **changes})
+    home = server.store / "diagnoser"
+    if not (home / "key.pem").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        key = SigningKey.generate()
+        (home / "key.pem").write_text(key.pem())
+        (home / "jwks.json").write_text(json.dumps(key.public().jwks()))
+    fields = {"nats_url": server.url, "nats_user": "", "home": home, "jwks_file": home / "jwks.json"}
+    return DiagnoserSettings.model_validate({**fields, **changes})
+
+
+@asynccontextmanager
+async def calling(server: NatsServer, *, admin: bool = True) -> AsyncIterator[httpx.AsyncClient]:
+    """The API of a running diagnoser."""
+    service = await bootstrap(settings(server))
+    key = SigningKey.load((server.store / "diagnoser" / "key.pem").read_text())
+    token = TokenIssuer(key, SystemClock()).issue(Principal(UserId("u-ada"), "ada", admin)).token
+    headers = {"Authorization": f"Bearer {token}"}
+    transport = httpx.ASGITransport(service.app)
+    async with running(service), httpx.AsyncClient(transport=transport, base_url="http://t", headers=headers) as client:
+
+        async def look() -> bool | None:
+            return True if (await client.get("/readyz")).status_code == 200 else None
+
+        await eventually(look)
+        yield client
+
+
+async def reported(bus: Bus, node: str, machine: str) -> None:
+    """The scheduler tells of a node."""
+    report = ev.NodeReported(
+        cluster="main", node=node, name=f"vm-{node}", cpu_millis=1000, memory_bytes=1, labels={"machine": machine}
+    )
+    subject = f"tm.node.{Cluster.id_of('main')}.{node}.reported"
+    await bus.observe(jobs.event(report, node, attempt=0), subject=subject)
 
 
 async def test_nodes_of_one_machine_are_asked_for_together_and_reported_each(bus: Bus, nats_server: NatsServer) -> None:
@@ -219,3 +259,50 @@ async def diagnosed(bus: Bus, node: str) -> list[ev.NodeDiagnosed]:
     messages = await bus.history.messages(NODES, f"tm.node.*.{node}.diagnosed")
     payloads = [recorded_of(message).event.data for message in messages]
     return [payload for payload in payloads if isinstance(payload, ev.NodeDiagnosed)]
+
+
+async def test_an_admin_has_nodes_diagnosed_with_a_pretended_fault_that_leaves_no_trace(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    for node in ("n-21", "n-22", "n-23"):
+        await agent(bus, f"m-{node}", all_well)
+        await reported(bus, node, f"m-{node}")
+    wanted = {"nodes": ["vm-n-21", "n-22", "n-23"], "inject": ["flaky:vm-n-21:1"]}
+    async with calling(nats_server) as client:
+        begun = (await client.post("/v1/diagnoses", json=wanted)).json()
+        assert begun["state"] == "running"
+        assert 0 < begun["budgetS"] <= begun["mostS"]
+
+        async def look() -> dict[str, Any] | None:
+            document = (await client.get(f"/v1/diagnoses/{begun['id']}")).json()
+            return document if document["state"] != "running" else None
+
+        report = await eventually(look)
+        listed = (await client.get("/v1/diagnoses")).json()["items"]
+    assert report["state"] == "finished"
+    assert report["injected"] == ["flaky:vm-n-21:1"]
+    verdicts = {node["node"]: node["verdict"] for node in report["nodes"]}
+    assert verdicts == {"n-21": "red", "n-22": "green", "n-23": "green"}
+    assert {pair["first"] for pair in report["pairs"]} == {"n-21", "n-22"}
+    assert listed[0]["id"] == begun["id"]
+    assert [node for node, _health in await judgements(bus) if node == "n-21"] == []
+
+
+async def test_what_cannot_be_diagnosed_is_refused(bus: Bus, nats_server: NatsServer) -> None:
+    await reported(bus, "n-31", "m-31")
+    async with calling(nats_server) as client:
+        unknown = await client.post("/v1/diagnoses", json={"nodes": ["n-99"]})
+        fault = await client.post("/v1/diagnoses", json={"nodes": ["n-31"], "inject": ["meteor:n-31"]})
+        missing = await client.get("/v1/diagnoses/dg-nothing")
+    assert (unknown.status_code, fault.status_code, missing.status_code) == (404, 422, 404)
+    assert "there is no fault 'meteor'" in fault.text
+
+
+async def test_only_admins_have_nodes_diagnosed_and_see_reports(nats_server: NatsServer) -> None:
+    async with calling(nats_server, admin=False) as client:
+        answers = [
+            await client.post("/v1/diagnoses", json={"nodes": ["n-1"]}),
+            await client.get("/v1/diagnoses"),
+            await client.get("/v1/diagnoses/dg-1"),
+        ]
+    assert [answer.status_code for answer in answers] == [403, 403, 403]

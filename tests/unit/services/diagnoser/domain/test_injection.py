@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.diagnoser.domain.injection import InjectionError, changed_bandwidth, pretends_failure, read_injections
+from services.diagnoser.domain.injection import changed_bandwidth, pretends_failure, read_injections
 from services.diagnoser.domain.pairing import Pair
+from shared.errors import InvalidInputError
 
 IDS = {"gpu-node-1": "n-1", "gpu-node-2": "n-2", "n-1": "n-1", "n-2": "n-2"}
 
@@ -36,5 +37,6 @@ def test_a_flaky_node_fails_its_part_of_the_tests() -> None:
     ],
 )
 def test_what_cannot_be_pretended_is_refused_with_what_would_be_right(text: str, said: str) -> None:
-    with pytest.raises(InjectionError, match=said):
+    with pytest.raises(InvalidInputError) as refused:
         read_injections([text], IDS)
+    assert said in refused.value.violations[0].message

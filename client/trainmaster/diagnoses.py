@@ -1,0 +1,54 @@
+"""What the API offers about diagnoses of nodes: begin one, and read its report; for admins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from trainmaster.decoding import Document, Fields
+from trainmaster.errors import InputError
+from trainmaster.transport import Transport
+
+RUNNING: Final = "running"
+_LOOK_S: Final = 0.5
+
+
+class DiagnosisCalls:
+    """The part of a `Client` that is about diagnoses; nodes are given by their names or ids."""
+
+    def __init__(self, transport: Transport, pause: Callable[[float], None]) -> None:
+        self._transport = transport
+        self._pause = pause
+
+    def begin(self, nodes: Sequence[str], inject: Sequence[str] = (), *, thorough: bool = True) -> Document:
+        """Have the nodes diagnosed; the answer has the id and how long it will take."""
+        wanted = {"nodes": list(nodes), "inject": list(inject), "thorough": thorough}
+        return self._transport.document("POST", "/v1/diagnoses", json=wanted)
+
+    def get(self, diagnosis: str) -> Document:
+        """The report, as far as it is on record; of a job's attempt the id is `<job>-<attempt>`."""
+        return self._transport.document("GET", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
+
+    def wait(self, diagnosis: str) -> Document:
+        """The report once the diagnosis has ended."""
+        while (document := self.get(diagnosis)).get("state") == RUNNING:
+            self._pause(_LOOK_S)
+        return document
+
+
+def nodes_of(names: Sequence[str], nodes: Sequence[Document]) -> list[str]:
+    """The ids of the nodes that these names of nodes and pools mean; raises InputError."""
+    known = [Fields.of(node) for node in nodes]
+    found = {name: list(_meant(name, known)) for name in names}
+    for name, ids in found.items():
+        if not ids:
+            raise InputError(f"there is no node and no pool with nodes called {name!r}; see: trainmaster get nodes")
+    return list(dict.fromkeys(node for ids in found.values() for node in ids))
+
+
+def _meant(name: str, nodes: Sequence[Fields]) -> Iterator[str]:
+    for node in nodes:
+        metadata = node.fields("metadata")
+        if name in (metadata.text("id"), metadata.text("name"), *node.fields("status").texts("pools")):
+            yield metadata.text("id")

@@ -1,0 +1,130 @@
+"""`/v1/diagnoses`: have nodes diagnosed, and read reports; admins only."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from services.diagnoser.on_demand import OnDemand, Running, Wanted
+from shared.events import FigureMeasured, NodeDiagnosed, PairMeasured, Time
+from shared.http.paging import Page
+from shared.http.routing import CurrentUser, api_router
+
+_NODES_MAX = 4096
+_FAULTS_MAX = 64
+_LIMIT_MAX = 200
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True)
+
+
+class Request(BaseModel):
+    """Which nodes, by name or id; `inject` pretends faults; without `thorough`, passes that hold are kept to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: tuple[str, ...] = Field(min_length=1, max_length=_NODES_MAX)
+    inject: tuple[str, ...] = Field((), max_length=_FAULTS_MAX)
+    thorough: bool = True
+
+
+class NodeDocument(_Answer):
+    """What a diagnosis says of one node."""
+
+    node: str
+    name: str
+    verdict: str
+    tested: bool
+    problems: tuple[str, ...]
+    doubts: tuple[str, ...]
+    figures: tuple[FigureMeasured, ...]
+
+    @classmethod
+    def of(cls, part: NodeDiagnosed) -> Self:
+        """The node's part."""
+        return cls(
+            node=part.node,
+            name=part.name or part.node,
+            verdict=part.verdict,
+            tested=part.fresh,
+            problems=part.problems,
+            doubts=part.doubts,
+            figures=part.figures,
+        )
+
+
+class DiagnosisDocument(_Answer):
+    """A diagnosis: how far it is, and its report as far as it is on record."""
+
+    id: str
+    state: str
+    message: str = ""
+    job: str = ""
+    attempt: int = 0
+    began: Time
+    took_s: float | None = None
+    budget_s: float | None = None
+    most_s: float | None = None
+    node_count: int
+    in_use: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()
+    nodes: tuple[NodeDocument, ...] = ()
+    pairs: tuple[PairMeasured, ...] = ()
+
+    @classmethod
+    def of(cls, running: Running | None, parts: tuple[NodeDiagnosed, ...], *, detailed: bool = True) -> Self:
+        """The diagnosis as the API tells it; one of both must be there."""
+        first = parts[0] if parts else None
+        whole = first is not None and len(parts) == first.node_count
+        return cls(
+            id=running.id if running else first.diagnosis if first else "",
+            state=running.state if running else "finished" if whole else "partial",
+            message=running.message if running else "",
+            job=first.job if first else "",
+            attempt=first.attempt if first else 0,
+            began=running.began if running else first.began if first else None,
+            took_s=first.took_s if first else None,
+            budget_s=running.budget_s if running else None,
+            most_s=running.most_s if running else None,
+            node_count=len(running.nodes) if running else first.node_count if first else 0,
+            in_use=running.in_use if running else (),
+            injected=running.injected if running else first.injected if first else (),
+            nodes=tuple(NodeDocument.of(part) for part in parts) if detailed else (),
+            pairs=tuple(pair for part in parts for pair in part.pairs) if detailed else (),
+        )
+
+
+class ListQuery(BaseModel):
+    """How many reports."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    limit: int = Field(50, ge=1, le=_LIMIT_MAX, description="most items to return")
+
+
+def diagnoses_router(on_demand: OnDemand) -> APIRouter:
+    """The routes about diagnoses."""
+    router = api_router()
+
+    @router.post("/v1/diagnoses", tags=["diagnoses"], status_code=202)
+    async def begin(user: CurrentUser, request: Request) -> DiagnosisDocument:
+        """Have nodes diagnosed; the answer says how long it will take, before it begins."""
+        wanted = Wanted(request.nodes, request.inject, request.thorough)
+        return DiagnosisDocument.of(await on_demand.begin(user, wanted), ())
+
+    @router.get("/v1/diagnoses", tags=["diagnoses"])
+    async def list_diagnoses(user: CurrentUser, query: Annotated[ListQuery, Query()]) -> Page[DiagnosisDocument]:
+        """The latest reports, of jobs and of admins, newest first; without figures."""
+        found = on_demand.reports(user, query.limit)
+        return Page(items=[DiagnosisDocument.of(None, parts, detailed=False) for parts in found])
+
+    @router.get("/v1/diagnoses/{diagnosis}", tags=["diagnoses"])
+    async def get_diagnosis(user: CurrentUser, diagnosis: str) -> DiagnosisDocument:
+        """One diagnosis with its report: of a job's attempt the id is `<job>-<attempt>`."""
+        return DiagnosisDocument.of(*on_demand.find(user, diagnosis))
+
+    return router

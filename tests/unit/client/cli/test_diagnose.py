@@ -1,0 +1,112 @@
+"""`trainmaster diagnose`: which nodes it asks for, how it waits, and what it shows."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fake_platform import FakePlatform, of_json
+from trainmaster.errors import ExitCode
+
+Command = Callable[..., Any]
+
+
+def node(number: int, *pools: str) -> dict[str, Any]:
+    return {"metadata": {"id": f"n-{number}", "name": f"vm-{number}"}, "status": {"pools": list(pools)}}
+
+
+def part(number: int, verdict: str = "green", *problems: str) -> dict[str, Any]:
+    figure = {
+        "name": "multiplication",
+        "device": "cpu-0",
+        "value": 90.5,
+        "unit": "ms",
+        "median": 90.0,
+        "percentile": 60.0,
+    }
+    return {
+        "node": f"n-{number}",
+        "name": f"vm-{number}",
+        "verdict": verdict,
+        "tested": True,
+        "problems": list(problems),
+        "doubts": [],
+        "figures": [{**figure, "percentile": 60.0, "against": "7 others of this run"}],
+    }
+
+
+def pair(first: int, second: int, bandwidth: float | None) -> dict[str, Any]:
+    return {"first": f"n-{first}", "second": f"n-{second}", "bandwidthMbS": bandwidth, "verdict": "green", "tests": 1}
+
+
+BEGUN = {"id": "dg-1", "state": "running", "budgetS": 4.2, "mostS": 30.0}
+REPORT = {
+    "id": "dg-1",
+    "state": "finished",
+    "tookS": 3.25,
+    "injected": ["flaky:vm-3:1"],
+    "nodes": [part(1), part(2), part(3, "red", "tests with n-1 failed"), part(4)],
+    "pairs": [pair(1, 2, 1000.0), pair(1, 3, None), pair(2, 3, 600.0)],
+}
+
+
+@pytest.fixture
+def platform(api: FakePlatform) -> FakePlatform:
+    nodes = [node(1, "public"), node(2, "public"), node(3), node(4, "team-a")]
+    api.on("GET", "/v1/nodes", of_json({"items": nodes}))
+    api.on("POST", "/v1/diagnoses", of_json(BEGUN, 202))
+    api.on("GET", "/v1/diagnoses/dg-1", of_json(BEGUN), of_json(REPORT))
+    return api
+
+
+def asked(api: FakePlatform) -> Any:
+    return next(request.json for request in api.requests if request.method == "POST")
+
+
+def test_pools_and_nodes_become_the_nodes_that_they_mean_each_once(command: Command, platform: FakePlatform) -> None:
+    command("diagnose", "public", "vm-2", "n-3", "--inject", "flaky:vm-3:1", "--keep-passes")
+    assert asked(platform) == {"nodes": ["n-1", "n-2", "n-3"], "inject": ["flaky:vm-3:1"], "thorough": False}
+
+
+def test_the_time_is_told_before_and_the_report_is_shown_after(command: Command, platform: FakePlatform) -> None:
+    outcome = command("diagnose", "public")
+    assert outcome.code == ExitCode.NODE_NOT_GREEN
+    assert "2 nodes: about 4 s, at most 30 s where there are suspects" in outcome.err
+    assert "faults were pretended: flaky:vm-3:1" in outcome.out
+    lines = outcome.out.splitlines()
+    assert any(line.split()[:3] == ["vm-3", "red", "yes"] and "tests with n-1 failed" in line for line in lines)
+    assert any("cpu-0 multiplication" in line and "7 others of this run" in line for line in lines)
+
+
+def test_the_heat_map_shades_pairs_by_the_best_one(command: Command, platform: FakePlatform) -> None:
+    lines = command("diagnose", "public").out.splitlines()
+    (first, second, third) = (next(line for line in reversed(lines) if line.startswith(f"vm-{n} ")) for n in (1, 2, 3))
+    assert first.rstrip() == "vm-1   ██××"
+    assert second.rstrip() == "vm-2 ██  ░░"
+    assert third.rstrip() == "vm-3 ××░░"
+
+
+def test_the_heat_map_is_written_as_svg(command: Command, platform: FakePlatform, tmp_path: Path) -> None:
+    command("diagnose", "public", "--svg", str(tmp_path / "pairs.svg"))
+    drawn = ET.parse(tmp_path / "pairs.svg").getroot()  # noqa: S314  # our own
+    titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert "vm-1 and vm-2: 1000 MB/s" in titles
+    assert "vm-3 and vm-1: failed" in titles
+
+
+def test_where_all_is_green_the_exit_code_is_zero(command: Command, platform: FakePlatform) -> None:
+    green = {**REPORT, "nodes": [part(1), part(2)]}
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json(green))
+    assert command("diagnose", "vm-1", "-o", "json").json == green
+    assert command("diagnose", "vm-1").code == 0
+
+
+def test_a_name_that_means_nothing_is_refused_before_any_test(command: Command, platform: FakePlatform) -> None:
+    outcome = command("diagnose", "vm-9")
+    assert outcome.code == ExitCode.INVALID
+    assert "there is no node and no pool with nodes called 'vm-9'" in outcome.err
+    assert not [request for request in platform.requests if request.method == "POST"]
