@@ -52,8 +52,14 @@ async def ready(port: int) -> dict[str, dict[str, object]]:
         return await eventually(look, limit_s=30)
 
 
-def of_watchdog(home: Path) -> dict[str, str]:
-    """Variables that a watchdog alone needs."""
+def diagnoser_settings(url: str, home: Path) -> DiagnoserSettings:
+    return DiagnoserSettings.model_validate(
+        watchdog_settings(url, home).model_dump(include={"nats_url", "home", "jwks_file"})
+    )
+
+
+def alone(home: Path) -> dict[str, str]:
+    """Variables that a service with a home of its own needs."""
     return {"home": str(home), "jwks_file": str(watchdog_settings("nats://unused", home).jwks_file)}
 
 
@@ -62,8 +68,8 @@ async def test_a_service_runs_alone_and_ends_well_on_sigterm(
     bus: Bus, nats_server: NatsServer, tmp_path: Path, name: str
 ) -> None:
     port = free_port()
-    home = of_watchdog(tmp_path) if name == "watchdog" else {}
-    with process(f"services.{name}", nats_url=nats_server.url, nats_user="", port=str(port), **home) as child:
+    variables = alone(tmp_path)
+    with process(f"services.{name}", nats_url=nats_server.url, nats_user="", port=str(port), **variables) as child:
         checks = await ready(port)
         assert f"{name}.jetstream" in checks
         child.send_signal(signal.SIGTERM)
@@ -72,9 +78,7 @@ async def test_a_service_runs_alone_and_ends_well_on_sigterm(
 
 async def test_a_service_that_waits_for_nats_ends_on_sigterm(tmp_path: Path) -> None:
     server, port = NatsServer(tmp_path), free_port()
-    with process(
-        "services.watchdog", nats_url=server.url, nats_user="", port=str(port), **of_watchdog(tmp_path)
-    ) as child:
+    with process("services.watchdog", nats_url=server.url, nats_user="", port=str(port), **alone(tmp_path)) as child:
         assert child.stderr is not None
         assert b"Connect call failed" in await asyncio.to_thread(child.stderr.readline)
         child.send_signal(signal.SIGTERM)
@@ -96,7 +100,7 @@ async def test_several_services_share_one_process_and_one_address(
 ) -> None:
     services: list[Service] = [
         await watchdog(watchdog_settings(nats_server.url, tmp_path)),
-        await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user="")),
+        await diagnoser(diagnoser_settings(nats_server.url, tmp_path)),
     ]
     server, stopping = HttpServer("127.0.0.1", 0), asyncio.Event()
     task = asyncio.create_task(run_services(services, server, stopping))
@@ -108,7 +112,7 @@ async def test_several_services_share_one_process_and_one_address(
 
 async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> None:
     healthy = await watchdog(watchdog_settings(nats_server.url, tmp_path))
-    failing = await diagnoser(DiagnoserSettings(nats_url=nats_server.url, nats_user=""))
+    failing = await diagnoser(diagnoser_settings(nats_server.url, tmp_path))
 
     class Failing:
         name, app = "failing", failing.app
