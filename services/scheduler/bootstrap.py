@@ -32,6 +32,7 @@ from services.scheduler.control.leadership import Leadership
 from services.scheduler.control.meter import Meter
 from services.scheduler.control.node_registry import NodeRegistry
 from services.scheduler.control.starter import GangStarter
+from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
@@ -87,6 +88,7 @@ class SchedulerService:
         self._clock = clock
         self._stopping = asyncio.Event()
         self._world = World()
+        self._troubles = Troubles()
         self._jobs = JobReadModel(settings.readmodel_file, bus)
         self._book = UsageBook(settings.usage_file, bus)
         self._meter = Meter(bus, self._book, self._jobs, clock)
@@ -202,6 +204,7 @@ class SchedulerService:
             starter=self._starter,
             clock=self._clock,
             metrics=self._metrics,
+            troubles=self._troubles,
         )
         self._metrics.leader.set(1)
         try:
@@ -235,10 +238,14 @@ class SchedulerService:
         code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives")
         return GangStarter(self._engine, self._catalog, code, self._data, secrets)
 
+    def _under_way(self, gang: str) -> str:
+        """What is being done for a gang beside what its record says, and what keeps that from being done."""
+        return ", ".join(filter(None, (self._data.progress(gang), self._troubles.told(gang))))
+
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)
         offers = OfferHandlers(self._catalog, writer, self._jobs, self._clock)
-        standings = StandingHandlers(self._world, self._catalog, self._jobs, self._clock, self._data.progress)
+        standings = StandingHandlers(self._world, self._catalog, self._jobs, self._clock, self._under_way)
         nodes = NodeHandlers(self._world, self._nodes, self._catalog, self._jobs, self._bus)
         locations = self._settings.locations(self._settings.home)
         plans = PlanHandlers(self._catalog, standings, locations, LocalDirectories(), self._clock)

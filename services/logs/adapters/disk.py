@@ -1,3 +1,5 @@
+"""Writes that are whole: all bytes at a place, and what a crash may not lose synced with its directory."""
+
 from __future__ import annotations
 
 import os

@@ -24,6 +24,7 @@ import structlog
 from services.scheduler.control.alarms import Alarms
 from services.scheduler.control.gangs import Gangs
 from services.scheduler.control.journal import Journal
+from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.world import World
 from services.scheduler.domain.keeping import kept_until
 from services.scheduler.domain.placement import holds_capacity, placed_event, preemption_of
@@ -76,6 +77,7 @@ class Controller:
         starter: Starter,
         clock: Clock,
         metrics: SchedulerMetrics,
+        troubles: Troubles,
     ) -> None:
         self._bus = bus
         self._journal = journal
@@ -84,7 +86,7 @@ class Controller:
         self._starter = starter
         self._clock = clock
         self._metrics = metrics
-        self._gangs = Gangs(engine, clock, self._on_gang_changed)
+        self._gangs = Gangs(engine, clock, self._on_gang_changed, troubles)
         self._alarms = Alarms()
         self._dirty: set[str] = set()
         self._busy: set[str] = set()

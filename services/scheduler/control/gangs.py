@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from services.scheduler.control.troubles import Troubles
 from services.scheduler.domain.progress import Refusal
 from services.scheduler.ports import (
     CaughtUp,
@@ -47,10 +48,11 @@ class GangView:
 class Gangs:
     """Views of all gangs that the engine knows or was asked to start."""
 
-    def __init__(self, engine: Engine, clock: Clock, on_change: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, clock: Clock, on_change: Callable[[str], None], troubles: Troubles) -> None:
         self._engine = engine
         self._clock = clock
         self._on_change = on_change
+        self._troubles = troubles
         self._views: dict[str, GangView] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger(service="scheduler")
@@ -113,11 +115,14 @@ class Gangs:
         async with view.turn:
             try:
                 await call
-            except Exception:  # noqa: BLE001  # a call that failed is made again
+            except Exception as error:  # noqa: BLE001  # a call that failed is made again
                 self._log.exception("engine_call_failed", gang=gang)
+                self._troubles.note(gang, error)
                 await self._clock.sleep(RETRY_PAUSE_S)
                 view.start_called = view.stop_called = view.save_called = False
                 self._views.setdefault(gang, view)  # one that could not be forgotten is still to be looked after
+            else:
+                self._troubles.over(gang)
         self._on_change(gang)
 
     async def _start(self, gang: str, view: GangView, begin: Callable[[], Awaitable[None]]) -> None:

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from services.scheduler.control.gangs import RETRY_PAUSE_S, Gangs
+from services.scheduler.control.troubles import Troubles
 from services.scheduler.ports import CaughtUp, Observation, ReplicaExited, ReplicaRef, ReplicaStarted, StartRefusedError
 from shared.clock import ManualClock
+from shared.errors import UnavailableError
 from shared.events import ReplicaExit
 from tests.support.jobs import START
 
@@ -50,7 +52,8 @@ class Scene:
         self.engine = FakeEngine()
         self.clock = ManualClock()
         self.changed: list[str] = []
-        self.gangs = Gangs(self.engine, self.clock, self.changed.append)
+        self.troubles = Troubles()
+        self.gangs = Gangs(self.engine, self.clock, self.changed.append, self.troubles)
 
     async def begin(self):
         self.engine.calls.append("start")
@@ -129,6 +132,30 @@ async def test_a_call_that_failed_may_be_made_again_after_a_pause(scene):
     await scene.settle()
     assert not scene.gangs.view(GANG).stop_called
     assert scene.changed == [GANG]
+
+
+async def test_why_a_call_fails_is_told_until_one_succeeds(scene):
+    scene.engine.failure = OSError(28, "No space left on device", "/home/of/the/platform")
+    scene.gangs.stop(GANG, 5)
+    await scene.settle()
+    told = scene.troubles.told(GANG)
+    assert "(No space left on device)" in told
+    assert "/home" not in told
+    await scene.clock.advance(RETRY_PAUSE_S)
+    scene.engine.failure = None
+    scene.gangs.stop(GANG, 5)
+    await scene.gangs.close()
+    assert scene.troubles.told(GANG) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(UnavailableError("NATS is away"), "(NATS is away)"), (KeyError("x"), "(an unexpected error, which")],
+)
+def test_troubles_are_told_in_words_that_a_user_may_read(error, words):
+    troubles = Troubles()
+    troubles.note(GANG, error)
+    assert words in troubles.told(GANG)
 
 
 async def test_a_forgotten_gang_is_gone_from_view(scene):

@@ -1,0 +1,44 @@
+"""What keeps a gang from being started or let go at this moment, in words for whoever asks where the job stands.
+
+A call of the engine that failed for no reason of the job's own (a full disk, say) is made again and again, and the job
+seems to stand still meanwhile. Its trouble is noted here, by gang, until a call succeeds. Paths inside of the home are
+nobody's business, so that an error of the system is told without them, and an unexpected one stays in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared.errors import TrainmasterError
+
+UNEXPECTED: Final = "an unexpected error, which the scheduler's log describes"
+
+
+class Troubles:
+    """Troubles by gang; of one term and the next alike, since gangs outlive terms."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[str, str] = {}
+
+    def note(self, gang: str, error: Exception) -> None:
+        """A call about the gang failed, and is made again."""
+        failed = f"the machine could not do what was asked of it for this job ({_reason(error)})"
+        self._sentences[gang] = f"{failed}, and tries again every second"
+
+    def over(self, gang: str) -> None:
+        """A call about the gang succeeded."""
+        self._sentences.pop(gang, None)
+
+    def told(self, gang: str) -> str:
+        """The sentence, or nothing where all is well."""
+        return self._sentences.get(gang, "")
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case TrainmasterError():
+            return error.message
+        case OSError(strerror=str(reason)):
+            return reason
+        case _:
+            return UNEXPECTED
