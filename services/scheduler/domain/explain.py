@@ -73,9 +73,12 @@ def explain(gang: Gang, columns: Columns) -> Explanation:
     """Why the gang does not start on these nodes; says so where nothing but the queue is in its way."""
     if fit(gang, columns) is not None:
         return Explanation(Verdict.FITS, "fits now and starts as soon as its turn comes")
-    blockers = tuple(blocker for role in gang.roles for blocker in _role_blockers(role, gang, columns))
-    blockers = blockers or (_together(gang, columns),)
-    never = fit(gang, Columns.empty(columns.layout)) is None
+    empty = Columns.empty(columns.layout)
+    never = fit(gang, empty) is None
+    blockers = _blockers(gang, columns)
+    if not blockers or (never and not _blockers(gang, empty)):
+        # What others hold now is not what keeps a gang away for ever that nodes without them would not take, either.
+        blockers = (_together(gang, columns),)
     verdict = Verdict.NEVER if never else Verdict.WAITS
     lead = "does not fit even with nothing else running" if never else "waits for capacity"
     summary = f"{lead}: {blockers[0].detail}{_left_out(gang, columns)}"
@@ -110,6 +113,10 @@ def _usable(role: RoleAsk, gang: Gang, columns: Columns) -> Ints:
     usable = columns.layout.usable(role.pool).copy()
     usable[columns.layout.rows_named(gang.avoided)] = 0
     return np.flatnonzero(usable)
+
+
+def _blockers(gang: Gang, columns: Columns) -> tuple[Blocker, ...]:
+    return tuple(blocker for role in gang.roles for blocker in _role_blockers(role, gang, columns))
 
 
 def _role_blockers(role: RoleAsk, gang: Gang, columns: Columns) -> Iterator[Blocker]:
@@ -171,8 +178,9 @@ def _together(gang: Gang, columns: Columns) -> Blocker:
     replicas = sum(role.replicas for role in gang.roles)
     fitting = min(int(_held(role, columns, _usable(role, gang, columns)).sum()) for role in gang.roles)
     detail = f"each of the roles {names} fits alone, but their {replicas} replicas do not fit together"
-    if len(gang.roles) == 1:
-        detail = (
-            f"the {replicas} replicas fit in the pool, but not in one {gang.topology.level}, which the job asks for"
-        )
+    if gang.topology.hard:
+        level = gang.topology.level
+        detail = f"the {replicas} replicas would fit in the pool, but not in one {level}, which the job asks for"
+        if not columns.layout.domains[level].named.any():
+            detail += f"; no node has the label '{level}', so each counts alone"
     return Blocker(names, "replicas", replicas, fitting, fitting, fitting, detail)

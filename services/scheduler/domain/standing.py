@@ -72,12 +72,28 @@ def explained(standing: Standing, trials: Trials, asker: Asker) -> Standing:
     found = changes(gang, trials, asker.offers, asker.overhead_s)
     return replace(
         standing,
+        summary=standing.summary + _who_is_stopped(gang, trials),
         blockers=blockers,
         held=tuple(_held(gang, blockers, trials.snapshot, asker.may_know)),
         changes=found,
         advice=() if found else _advice(gang, blockers, trials),
         expected_at=expected_start(standing.job, trials),
     )
+
+
+def _who_is_stopped(gang: Gang, trials: Trials) -> str:
+    """How many running jobs make room for it, now or since a moment ago."""
+    stopped = sum(eviction.by.job == gang.job for eviction in trials.plan.evictions)
+    if stopped:
+        return f"; {_jobs(stopped)} of lower priority {'is' if stopped == 1 else 'are'} stopped to make room for it"
+    if trials.reservation(gang.job) is None:
+        return ""
+    ending = sum(each.ending and not each.pools.isdisjoint(gang.pools) for each in trials.snapshot.running.values())
+    return f"; {_jobs(ending)} that {'was' if ending == 1 else 'were'} told to stop will make room" if ending else ""
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def place_in_queue(gang: Gang, snapshot: Snapshot) -> tuple[int, int]:

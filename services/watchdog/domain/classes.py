@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.watchdog.domain import chain
 from services.watchdog.domain.rules import FailureClass
 from services.watchdog.domain.verdict import Verdict
-from services.watchdog.domain.wording import name_of
+from services.watchdog.domain.wording import called, name_of
 from shared.events import Cause, Progress
 from shared.jobs import Job
 
@@ -23,7 +23,10 @@ def verdict_of(job: Job, cause: Cause | None, progress: Progress | None) -> Verd
             why = f"{what} is an error of the job itself, which would come again, so it is not retried: {cause.advice}"
             return Verdict(why, replica=cause.replica, line=cause.line)
         case FailureClass.NODE:
-            return _retry(f"{what} speaks against node {cause.node}, which the next attempt does not get", cause)
+            return _retry(
+                f"{what} speaks against node {called(cause.node, job.attempt)}, which the next attempt does not get",
+                cause,
+            )
         case FailureClass.INFRASTRUCTURE:
             return _retry(f"{what} passes by itself", cause)
     if chain.was_tried_again(job, cause.failure_class, progress):

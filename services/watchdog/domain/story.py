@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from services.watchdog.domain.chain import words_of
-from services.watchdog.domain.wording import how_it_ended, name_of
+from services.watchdog.domain.wording import called, how_it_ended, name_of
 from shared.clock import rfc3339
 from shared.events import Cause, EndReason, RetryDecided
 from shared.jobs import Attempt, Job, JobState
@@ -56,7 +56,7 @@ def _attempt(job: Job, attempt: Attempt) -> Iterator[str]:
     if decision is None:
         return
     if decision.cause is not None:
-        yield from _cause(decision.cause)
+        yield from _cause(decision.cause, attempt)
     yield from _gain(decision)
     yield _next(job, attempt, decision)
 
@@ -80,9 +80,9 @@ def _evidence(job: Job, attempt: Attempt) -> Iterator[str]:
         yield f"Stacks and states of all ranks: trainmaster evidence {job.name} --attempt {attempt.number}"
 
 
-def _cause(cause: Cause) -> Iterator[str]:
+def _cause(cause: Cause, attempt: Attempt) -> Iterator[str]:
     where = f" in {name_of(cause.replica)}" if cause.replica else ""
-    node = f" on node {cause.node}" if cause.node else ""
+    node = f" on node {called(cause.node, attempt)}" if cause.node else ""
     line = f': "{cause.line[:LINE_CHARS]}"' if cause.line else ""
     yield f"Its root cause is {cause.rule} ({cause.failure_class}){where}{node}{line}."
 
@@ -96,12 +96,14 @@ def _gain(decision: RetryDecided) -> Iterator[str]:
 
 
 def _next(job: Job, attempt: Attempt, decision: RetryDecided) -> str:
-    _how, _, why = decision.reason.partition("; ")
+    _how, _, said = decision.reason.partition("; ")
+    why = (said or decision.reason).rstrip(".")
     if not decision.retry:
-        return f"There was no further attempt: {why or decision.reason}."
-    without = f", without {', '.join(decision.exclude_nodes)}" if decision.exclude_nodes else ""
+        return f"There was no further attempt: {why}."
+    excluded = ", ".join(called(node, attempt) for node in decision.exclude_nodes)
+    without = f", without {excluded}" if excluded else ""
     came = "Another attempt was made" if attempt.number < len(job.attempts) else "Another attempt was decided"
-    return f"{came}{without}: {why or decision.reason}."
+    return f"{came}{without}: {why}."
 
 
 def _advice(job: Job) -> Iterator[str]:

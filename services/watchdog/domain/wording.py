@@ -6,6 +6,7 @@ import signal
 from typing import Final
 
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaExit, ReplicaRef
+from shared.jobs import Attempt
 
 ROOT_CAUSES: Final = (
     "exit-code",
@@ -29,6 +30,11 @@ _WORDS_OF_REASON: Final = {
     EndReason.PREEMPTED: "the attempt was preempted",
     EndReason.PLATFORM: "the platform ended the attempt",
 }
+
+
+def called(node: str | None, attempt: Attempt) -> str:
+    """A node of the attempt as people call it."""
+    return next((each.where for each in attempt.replicas.values() if each.node == node), node or "")
 
 
 def how_it_ended(ended: AttemptEnded) -> str:

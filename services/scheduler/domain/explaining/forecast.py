@@ -28,8 +28,12 @@ _End = tuple[datetime, str]
 
 
 def expected_start(job: str, trials: Trials) -> datetime | None:
-    """When the job's gang starts at the latest; with many in the queue only where a place is kept for it."""
-    if len(trials.snapshot.queue) > GANGS_MAX:
+    """When the job's gang starts at the latest.
+
+    Where others are stopped for it, or many are in the queue, it is told only where a place is kept for it.
+    """
+    has_others_stopped = any(eviction.by.job == job for eviction in trials.plan.evictions)
+    if has_others_stopped or len(trials.snapshot.queue) > GANGS_MAX:
         kept = trials.reservation(job)
         return kept.at if kept else None
     return next((at for at, starts in _cycles(trials) if any(start.gang.job == job for start in starts)), None)

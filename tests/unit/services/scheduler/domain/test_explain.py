@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from services.scheduler.domain.explain import Verdict, explain
+from services.scheduler.domain.gang import Level, Topology
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import NodeState
 from services.scheduler.domain.planning.fit import fit
@@ -107,3 +108,17 @@ def test_every_gang_that_does_not_fit_has_a_reason_in_numbers(cluster, wanted):
     assert answer.verdict is not Verdict.FITS
     assert answer.blockers
     assert all(blocker.detail and 0 <= blocker.available <= blocker.total for blocker in answer.blockers)
+
+
+def test_a_gang_that_only_its_topology_keeps_away_is_told_so_whatever_else_is_taken():
+    wanted = replace(gang(ask(2, cores=8)), topology=Topology(Level.LEAF, hard=True))
+    labelled = [node(name, labels={"leaf": name}) for name in "ab"]
+    for nodes, more in (
+        ([node("a"), node("b")], "; no node has the label 'leaf', so each counts alone"),
+        (labelled, ""),
+    ):
+        answer = explain(wanted, ledger(*nodes, used={"a": 4}).columns)
+        assert answer.verdict is Verdict.NEVER
+        assert [blocker.detail for blocker in answer.blockers] == [
+            f"the 2 replicas would fit in the pool, but not in one leaf, which the job asks for{more}"
+        ]

@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from services.scheduler.domain.explaining.trials import Trials
-from services.scheduler.domain.gang import Pool, QueuePolicy
+from services.scheduler.domain.gang import Pool, Preemption, QueuePolicy
 from services.scheduler.domain.planning.plan import Snapshot
 from services.scheduler.domain.planning.waiting import Queue
 from services.scheduler.domain.quotas import Quota
-from services.scheduler.domain.standing import Asker, explained, place_in_queue, standing_of
+from services.scheduler.domain.standing import Asker, explained, place_in_queue, standing_of, waiting
 from shared import events as ev
 from tests.support.cluster import NOW, PUBLIC, ask, columns, gang, node
+from tests.support.cluster_life import ClusterLife
 from tests.support.jobs import START, job_after, placed
 from tests.support.lives import Life
 
@@ -142,3 +143,22 @@ def test_a_retry_is_told_with_its_time():
 def test_an_ended_job_is_told_how_it_ended():
     job = job_after(PLACED, FAILED, ev.RetryDecided(retry=False, reason=""), ev.Failed(reason="failed", message="oh"))
     assert told(job) == "ended at 2026-01-01T00:00:05.000Z (oh)"
+
+
+def test_a_job_that_others_are_stopped_for_is_told_how_many_and_by_when_it_starts():
+    pool = replace(PUBLIC, preemption=Preemption(600.0))
+    life = ClusterLife([node("a", cores=8)], (pool,))
+    life.submit(gang(ask(1, cores=8), job="tj-spot", priority=3))
+    life.cycle()
+    life.pass_time(600)
+    urgent = gang(ask(1, cores=8), job=job_after().id, priority=9)
+    life.submit(urgent)
+    asked = Trials(life.state.snapshot(), life.now)
+    answer = explained(waiting(urgent, asked), asked, Asker())
+    assert answer.summary.endswith("; 1 job of lower priority is stopped to make room for it")
+    assert answer.expected_at == life.now + timedelta(seconds=30)
+    life.cycle()
+    asked = Trials(life.state.snapshot(), life.now)
+    answer = explained(waiting(urgent, asked), asked, Asker())
+    assert answer.summary.endswith("; 1 job that was told to stop will make room")
+    assert answer.expected_at == life.now + timedelta(seconds=30)

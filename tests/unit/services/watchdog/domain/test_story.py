@@ -87,3 +87,17 @@ def test_of_a_hang_the_outliers_are_named_and_how_to_read_the_evidence(reason: e
     assert first.startswith("Look first at worker-3 is in load (data.py:12); worker-4 is")
     assert first.endswith("; and 2 more.")
     assert how == "Stacks and states of all ranks: trainmaster evidence demo --attempt 1"
+
+
+def test_nodes_are_called_by_their_names_and_advice_ends_with_one_full_stop() -> None:
+    role = ev.RolePlacement(role="worker", pool="p-public", nodes=("n-1",), node_names=("gpu-7",), node_of=(0,))
+    where = ev.Placed(cluster="main", roles=(role,))
+    no_more = NO_MORE.model_copy(update={"reason": "how; not again: Mend it."})
+    told = [(submitted(), 1), (where, 1), (ev.Started(), 1), (ENDED, 1), (AGAIN, 1), (ev.Queued(), 2)]
+    told += [(where, 2), (ev.Started(), 2), (ENDED, 2), (no_more, 2), (ev.Failed(reason="failed"), 2)]
+    job = fold_all(history(told))
+    assert job is not None
+    story = story_of(job)
+    assert 'Its root cause is cuda-ecc (node) in worker-0 on node gpu-7: "ECC error".' in story
+    assert any(sentence.startswith("Another attempt was made, without gpu-7: ") for sentence in story)
+    assert "There was no further attempt: not again: Mend it." in story
