@@ -8,6 +8,7 @@ same text, and a consumer of the same messages that does nothing but acknowledge
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -211,10 +212,12 @@ def _ratio(home: Path, *, packed: bool) -> float:
     """Bytes of text over bytes in files, headers, indexes and filters included."""
     text = size = 0
     for path in _segments(home):
-        if _is_packed(path) == packed:
-            with path.open("rb") as file:
-                text += sum(placed.frame.length for placed in walk(_File(file.fileno()), verify=False))
-            size += path.stat().st_size
+        if _is_packed(path) != packed:
+            continue
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:  # it may be packed anew at this moment
+            segment = _File(file.fileno())
+            text += sum(placed.frame.length for placed in walk(segment, verify=False))
+            size += segment.size
     return text / size
 
 
