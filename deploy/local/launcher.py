@@ -27,7 +27,7 @@ from deploy.local.nats_conf import nats_config
 from deploy.local.nats_store import mend_store
 from deploy.local.readiness import await_ready
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
-from services.diagnoser.settings import DiagnoserSettings
+from services.diagnoser.settings import CheckingSettings, DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
 from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSettings
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
@@ -176,11 +176,13 @@ class _Platform:
         watchdog = WatchdogSettings.model_validate(
             self._common("watchdog") | assets | {"home": root, "webhook_networks": networks}
         )
+        checking = read_settings(CheckingSettings, os.environ).model_dump()
+        diagnoser = DiagnoserSettings.model_validate(self._common("diagnoser") | checking | {"home": root})
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),
             bootstrap_watchdog(watchdog),
-            bootstrap_diagnoser(DiagnoserSettings.model_validate(self._common("diagnoser") | {"home": root})),
+            bootstrap_diagnoser(diagnoser),
             bootstrap_logs(logs),
         )
         return list(services)

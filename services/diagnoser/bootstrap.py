@@ -11,6 +11,7 @@ from services.diagnoser.adapters.agents import Agents
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.api.diagnoses import diagnoses_router
+from services.diagnoser.background import BackgroundChecks
 from services.diagnoser.handlers import Diagnoses
 from services.diagnoser.on_demand import OnDemand
 from services.diagnoser.procedure import Procedure
@@ -40,6 +41,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     agents = Agents(bus, clock, settings.probe_deadline_s)
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
     on_demand = OnDemand(procedure, ledger, holdings, clock)
+    background = BackgroundChecks(on_demand, ledger, holdings, settings.schedule, clock)
     revocations = KvRevocations(bus.js, clock)
     return await reacting_service(
         name="diagnoser",
@@ -49,7 +51,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry).on_requested,
         registry=registry,
         workers=AT_ONCE,
-        works=(ledger.run, jobs.run, revocations.run),
+        works=(ledger.run, jobs.run, revocations.run, background.run),
         routers=[diagnoses_router(on_demand)],
         auth=TokenAuthenticator(TokenVerifier(keys, clock), revocations),
         more_checks={"revocations": revocations.check},

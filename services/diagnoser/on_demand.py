@@ -81,6 +81,14 @@ class OnDemand:
     async def begin(self, principal: Principal, wanted: Wanted) -> Running:
         """Start one; raises ForbiddenError, NotFoundError, InvalidInputError or ConflictError."""
         _must_be_admin(principal)
+        return await self.start(principal.name, wanted)
+
+    def is_running(self, by: str) -> bool:
+        """Whether one runs that this author has started."""
+        return any(each.by == by and each.state == "running" for each in self._running.values())
+
+    async def start(self, by: str, wanted: Wanted) -> Running:
+        """Start one in the name of somebody who may; raises NotFoundError, InvalidInputError or ConflictError."""
         await self._ledger.caught_up.wait()
         if sum(each.state == "running" for each in self._running.values()) >= AT_ONCE:
             raise ConflictError(f"{AT_ONCE} diagnoses are running already; wait for one of them")
@@ -96,11 +104,11 @@ class OnDemand:
             injections=read_injections(wanted.inject, ids),
             thorough=wanted.thorough,
         )
-        running = self._planned(subject, principal.name)
+        running = self._planned(subject, by)
         self._running[running.id] = running
         clusters = {each.cluster for each in reported.values()}
         occasion = Occasion(running.id, min(clusters), running.began, names, injected=subject.injected)
-        self._start(subject, occasion, running)
+        self._begin(subject, occasion, running)
         return running
 
     def find(self, principal: Principal, diagnosis: str) -> tuple[Running | None, tuple[NodeDiagnosed, ...]]:
@@ -142,7 +150,7 @@ class OnDemand:
             injected=subject.injected,
         )
 
-    def _start(self, subject: Subject, occasion: Occasion, running: Running) -> None:
+    def _begin(self, subject: Subject, occasion: Occasion, running: Running) -> None:
         self._log.info("diagnosis_begun", diagnosis=running.id, by=running.by, budget_s=running.budget_s)
         task = asyncio.create_task(self._run(subject, occasion, running))
         self._tasks.add(task)

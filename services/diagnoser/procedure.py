@@ -1,10 +1,10 @@
 """One diagnosis from the first probe to the last test: asks agents, and gives what was gathered to be judged.
 
-Order: every machine is probed; machines with a node that has a problem are probed once more. Nodes whose earlier pass
-holds are done then. The others have their memory tested, and are searched in pairs, a round at a time, as the search
-wants it; where nodes with a valid pass are among them, a few of these are partners. Last, all that is sound makes an
-all-reduce together. A missing answer is a result. Whoever asked says before each step whether it is still wanted; the
-workers of the session are ended however it goes.
+Order: every machine is probed; nodes with a problem once more, suspects of the ledger some times more. Nodes whose
+earlier pass holds are done then. The others have their memory tested, and are searched in pairs, a round at a time, as
+the search wants it; where nodes with a valid pass are among them, a few of these are partners. Last, all that is sound
+makes an all-reduce together. A missing answer is a result. Whoever asked says before each step whether it is still
+wanted; the workers of the session are ended however it goes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest
 LIMIT_S: Final = 80.0
 TEST_S: Final = 10.0
 RING_MAX: Final = 64
+SUSPECT_PROBES: Final = 5
 _FEWEST_PARTNERS: Final = 2
 
 StillWanted = Callable[[], Awaitable[bool]]
@@ -126,7 +127,10 @@ class _Run:
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
         await self._probe_all()
-        await self._probe_again()
+        await self._probe_again(self._with_problems())
+        for _ in range(SUSPECT_PROBES - 1):
+            suspects = [node for node in self._subject.nodes if node in known and known[node].is_suspect]
+            await self._probe_again([node for node in suspects if node not in self._with_problems()])
         tested = self._to_test(fresh)
         if tested:
             self._gathered = replace(self._gathered, known=known, tested=tested)
@@ -149,14 +153,17 @@ class _Run:
         found = await self._probed(self._subject.nodes)
         self._gathered = replace(self._gathered, readings={node: (found.get(node),) for node in self._subject.nodes})
 
-    async def _probe_again(self) -> None:
-        """What was wrong once may have been the moment."""
+    def _with_problems(self) -> list[str]:
+        """Nodes with something wrong at the first look."""
         examination = self._examination()
-        doubtful = [node for node in self._subject.nodes if examination.problems_at(node, 0)]
-        if doubtful:
+        return [node for node in self._subject.nodes if examination.problems_at(node, 0)]
+
+    async def _probe_again(self, nodes: Sequence[str]) -> None:
+        """What was wrong once may have been the moment, and what was wrong before may not show at once."""
+        if nodes:
             await self._check()
-            found = await self._probed(doubtful)
-            again = {node: (*self._gathered.readings[node], found.get(node)) for node in doubtful}
+            found = await self._probed(nodes)
+            again = {node: (*self._gathered.readings[node], found.get(node)) for node in nodes}
             self._gathered = replace(self._gathered, readings={**self._gathered.readings, **again})
 
     async def _probed(self, nodes: Sequence[str]) -> dict[str, Reading]:

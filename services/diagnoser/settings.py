@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from services.diagnoser.domain.checking import Schedule
 from services.diagnoser.domain.verdict import Floors
 from shared.settings import ServiceSettings
 from shared.units import MIB
@@ -16,7 +17,22 @@ from shared.units import MIB
 _FLOORS = Floors()
 
 
-class DiagnoserSettings(ServiceSettings):
+class CheckingSettings(BaseModel):
+    """When idle nodes are checked in the background."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    check_every_h: float = Field(0.0, ge=0, description="hours after which an idle node is checked again; 0 is never")
+    check_hours: str = Field("", description="hours of the day, UTC, for that, such as 1-5; empty is all day")
+
+    @field_validator("check_hours")
+    @classmethod
+    def _hours(cls, text: str) -> str:
+        Schedule.parse(1, text)
+        return text
+
+
+class DiagnoserSettings(ServiceSettings, CheckingSettings):
     """How long nodes may take to answer, and what they must have at least."""
 
     nats_user: str = "diagnoser"
@@ -28,6 +44,11 @@ class DiagnoserSettings(ServiceSettings):
     floor_open_files: int = Field(_FLOORS.open_files, ge=0, description="files that a process may open")
     limit_gemm_ms: float = Field(_FLOORS.gemm_ms, gt=0, description="time of the matrix multiplication")
     limit_clock_skew_s: float = Field(_FLOORS.clock_skew_s, ge=0, description="how far a clock may be off")
+
+    @property
+    def schedule(self) -> Schedule:
+        """When idle nodes are checked in the background."""
+        return Schedule.parse(self.check_every_h, self.check_hours)
 
     @property
     def readmodel_file(self) -> Path:

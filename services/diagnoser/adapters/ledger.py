@@ -7,6 +7,7 @@ ever. `caught_up` is set once the past is read: a diagnosis before that would kn
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.health import judgement
@@ -16,6 +17,9 @@ from shared.catalog import Cluster
 from shared.clock import Clock
 from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged
 from shared.jobs import Recorded
+
+# A node that was taken out returns when it is rather good than bad.
+RATHER_BAD: Final = 0.5
 
 
 class HealthLedger:
@@ -49,7 +53,10 @@ class HealthLedger:
         subject = f"tm.node.{Cluster.id_of(part.cluster)}.{part.node}"
         page = self.book.pages.get(part.node)
         last = page.judged if page else None
-        judged = judgement(finding, last, part.job or part.diagnosis, part.cluster, tested=part.fresh)
+        cleared = part.fresh and not any(
+            each.part == part.node and each.suspicion >= RATHER_BAD for each in part.beliefs
+        )
+        judged = judgement(finding, last, part.job or part.diagnosis, part.cluster, tested=cleared)
         payloads: list[NodeDiagnosed | NodeJudged] = [part]
         if judged is not None and not part.injected:
             payloads.append(judged)

@@ -16,7 +16,7 @@ from typing import Final
 
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
 from services.diagnoser.domain.pairing import is_link
-from shared.events import NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
+from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
 from shared.jobs import Recorded
 
 PAIR_FIGURE: Final = "pair bandwidth"
@@ -46,7 +46,10 @@ class NodePage:
     reported: NodeReported | None = None
     judged: NodeJudged | None = None
     diagnosed: NodeDiagnosed | None = None
+    diagnosed_at: datetime | None = None
+    suspected_at: datetime | None = None
     passed_at: datetime | None = None
+    state: str = ""
     own: dict[str, deque[float]] = field(default_factory=dict)
 
 
@@ -70,12 +73,14 @@ class Book:
                 self._diagnosed(page, part, at)
             case NodeSuspected():
                 self._parts[node] = Remembered(self.belief(node, at).after(fails=1), at)
-                page.passed_at = None
+                page.passed_at, page.suspected_at = None, at
             case NodeReported() as reported:
                 page.passed_at = None if page.reported and page.reported != reported else page.passed_at
                 page.reported = reported
             case NodeJudged() as judged:
                 page.judged = judged
+            case NodeChanged() as changed:
+                page.state = changed.state
             case NodeMarked(wish="Ready"):
                 self._parts.pop(node, None)
                 page.judged, page.passed_at = None, None
@@ -128,7 +133,7 @@ class Book:
         return {node: belief.suspicion for node, belief in beliefs.items() if belief.is_suspect}
 
     def _diagnosed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
-        page.diagnosed = part
+        page.diagnosed, page.diagnosed_at = part, at
         for each in part.beliefs:
             prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
             self._parts[each.part] = Remembered(Belief(each.evidence, each.fails, prior), at)

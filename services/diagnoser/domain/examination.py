@@ -1,12 +1,13 @@
 """What the measurements of one diagnosis say: figures against others, pairs as a search, nodes by colour. Pure.
 
-A node with a problem was measured twice. What was seen both times is its problem, and fails the job; what was seen once
-is a doubt. Red is a node whose device was broken both times, or that the search found; amber one with any other problem
-or doubt.
+A node with a problem, or a suspect, was measured several times. What was seen twice is its problem, and fails the job;
+what was seen once is a doubt. Red is a node whose device was broken twice, or that the search found; amber one with any
+other problem or doubt.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,7 +38,7 @@ class PairValue:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that was measured; `readings` once or twice, in the order in which they were made."""
+    """All that was measured; `readings` of a node in the order in which they were made."""
 
     nodes: tuple[str, ...]
     machines: Mapping[str, str]
@@ -75,9 +76,10 @@ class Examination:
     def finding(self, node: str) -> NodeFinding:
         """What the job is told of the node."""
         readings = self._all.readings[node]
-        seen = [self.problems_at(node, number) for number in range(len(readings))]
-        problems = seen[-1] if len(readings) > 1 else []
-        doubts = [*(seen[0] if not problems else []), *self._slow_memory(node), *self._doubts_of_pairs(node)]
+        bad = self._bad_readings(node)
+        problems = bad[-1] if len(bad) > 1 else []
+        once = bad[0] if len(bad) == 1 else []
+        doubts = [*once, *self._slow_memory(node), *self._doubts_of_pairs(node)]
         workless = self._all.worker_problems.get(node, ())
         if len(workless) > 1:
             problems = [*problems, f"it cannot be tested: {workless[-1]}"]
@@ -93,6 +95,11 @@ class Examination:
             figures=judge(node, readings[-1], (), self._floors).figures,
             verdict="red" if is_red else "amber" if problems or doubts else "green",
         )
+
+    def _bad_readings(self, node: str) -> list[list[str]]:
+        """The problems of each measurement that had any."""
+        seen = (self.problems_at(node, number) for number in range(len(self._all.readings[node])))
+        return [problems for problems in seen if problems]
 
     def figures(self, node: str, measured: int = -1) -> list[FigureMeasured]:
         """The judged figures of the node's devices, and of its memory."""
@@ -124,8 +131,8 @@ class Examination:
         """What the ledger is to remember: of the node, of links that it is the first of, of its doubtful devices."""
         blames = self.search.blames
         own = blames[node].learned if node in blames else before.get(node, Belief())
-        seen = [bool(self.problems_at(node, number)) for number in range(len(self._all.readings[node]))]
-        parts = {node: own.after(fails=sum(seen))}
+        bad, looks = len(self._bad_readings(node)), len(self._all.readings[node])
+        parts = {node: own.after(fails=bad, passes=looks - bad)}
         parts |= {
             part: each.learned
             for part, each in blames.items()
@@ -185,9 +192,12 @@ class Examination:
             yield rulings[-1].why
 
     def _is_broken(self, node: str) -> bool:
-        seen = [broken(reading, self._all.devices.get(node, ())) for reading in self._all.readings[node]]
-        slow = [self._slow_devices(node, number) for number in range(len(seen))]
-        return len(seen) > 1 and bool(seen[0] & seen[1] or slow[0] & slow[1])
+        """Whether a device of it was wrong, or slow, in two measurements."""
+        seen: Counter[str] = Counter()
+        for number, reading in enumerate(self._all.readings[node]):
+            seen.update(broken(reading, self._all.devices.get(node, ())))
+            seen.update(self._slow_devices(node, number))
+        return any(times > 1 for times in seen.values())
 
     def _slow_devices(self, node: str, measured: int) -> set[str]:
         return {figure.device for figure in self.figures(node, measured) if figure.device and figure.why}

@@ -2,8 +2,8 @@
 
 A red finding makes the node bad, and the scheduler takes it out. Any other problem or doubt makes it suspect, since the
 cause may have been the moment; a problem for another job, too, makes it bad. A green finding of a node that was tested,
-and not only looked at, ends both; so a node that was taken out returns by passing. An admin who restores a node ends
-both as well.
+and not only looked at, ends both once it is rather good than bad; so a node that was taken out returns by passing. An
+admin who restores a node ends both as well.
 """
 
 from __future__ import annotations

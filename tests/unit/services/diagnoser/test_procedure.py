@@ -18,7 +18,7 @@ from services.diagnoser.domain.verdict import Floors, Reading
 from services.diagnoser.procedure import NotWantedError, Procedure, Subject
 from shared.clock import ManualClock
 from shared.diagnosis_wire import TestAnswer, TestRequest
-from shared.events import Event
+from shared.events import Event, NodeSuspected
 from shared.jobs import Recorded
 from tests.support.probes import answer_of, measurement
 
@@ -229,3 +229,25 @@ async def test_a_worker_that_does_not_listen_makes_its_node_red() -> None:
     examination = await examined(Deaf())
     assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}
     assert "connection refused" in told(examination, "n-2")
+
+
+async def test_a_suspect_is_probed_several_times_and_two_failures_of_a_device_are_enough() -> None:
+    class Fickle(Cluster):
+        async def probe(self, machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
+            shows = self.probes.count("n-2") in {2, 4}
+            self.changes = {"n-2": {"checksums": {"00000bad": (0, 1)}}} if shows else {}
+            return await super().probe(machine, nodes, places)
+
+    book, cluster = Book(), Fickle()
+    event = Event.of(
+        NodeSuspected(cluster="main", node="n-2", job="tj-a", attempt=1, rule="xid-79"),
+        job="n-2",
+        attempt=0,
+        time=NOW,
+        owner="",
+        project="",
+    )
+    book.take(Recorded(1, "tm.node.main.n-2.suspected", event))
+    examination = await examined(cluster, book=book)
+    assert cluster.probes == [*FOUR, "n-2", "n-2", "n-2", "n-2"]
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}

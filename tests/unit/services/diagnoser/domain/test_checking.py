@@ -1,0 +1,93 @@
+"""Which idle nodes are checked in the background, and when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.checking import Schedule, due
+from shared import events as ev
+from shared.jobs import Recorded
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NEVER = Schedule()
+
+
+def tell(book: Book, payload: ev.Payload, node: str, at: datetime) -> None:
+    event = ev.Event.of(payload, job=node, attempt=0, time=at, owner="", project="")
+    book.take(Recorded(1, f"tm.node.main.{node}.{payload.SUFFIX}", event))
+
+
+def book_of(*nodes: str, passed: datetime = NOON) -> Book:
+    """Nodes that passed at this time."""
+    book = Book()
+    for node in nodes:
+        tell(book, ev.NodeReported(cluster="main", node=node, cpu_millis=1, memory_bytes=1), node, passed)
+        diagnose(book, node, passed)
+    return book
+
+
+def diagnose(book: Book, node: str, at: datetime, job: str = "", verdict: str = "green") -> None:
+    fields = {"cluster": "main", "node": node, "diagnosis": f"dg-{node}", "began": at, "tookS": 1, "job": job}
+    tell(book, ev.NodeDiagnosed.model_validate({**fields, "verdict": verdict}), node, at)
+
+
+def suspect(book: Book, node: str, at: datetime) -> None:
+    tell(book, ev.NodeSuspected(cluster="main", node=node, job="tj-a", attempt=1, rule="xid-79"), node, at)
+
+
+def after(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def test_a_node_that_a_failed_job_speaks_against_is_checked_after_ten_minutes_with_trusted_partners() -> None:
+    book = book_of("n-1", "n-2", "n-3", "n-4")
+    suspect(book, "n-3", NOON)
+    assert due(book, (), NEVER, after(9)) == ()
+    assert due(book, (), NEVER, after(10)) == ("n-3", "n-1", "n-2")
+
+
+def test_a_suspect_that_was_checked_is_checked_again_after_an_hour() -> None:
+    book = book_of("n-1", "n-2")
+    suspect(book, "n-1", NOON)
+    diagnose(book, "n-1", after(10), verdict="amber")
+    assert due(book, (), NEVER, after(60)) == ()
+    assert due(book, (), NEVER, after(70)) == ("n-1", "n-2")
+
+
+def test_a_node_that_was_found_bad_for_a_job_is_checked_soon() -> None:
+    book = book_of("n-1")
+    diagnose(book, "n-1", NOON, job="tj-a", verdict="red")
+    tell(book, ev.NodeJudged(cluster="main", node="n-1", health="bad"), "n-1", NOON)
+    assert due(book, (), NEVER, after(10)) == ("n-1",)
+
+
+def test_nodes_that_jobs_hold_and_lost_ones_are_left_alone() -> None:
+    book = book_of("n-1", "n-2", "n-3")
+    suspect(book, "n-1", NOON)
+    suspect(book, "n-2", NOON)
+    tell(book, ev.NodeChanged(cluster="main", node="n-2", before="Ready", state="Lost"), "n-2", NOON)
+    assert due(book, {"n-1"}, NEVER, after(60)) == ()
+
+
+def test_without_a_schedule_sound_nodes_are_left_alone_and_with_one_they_have_their_turn() -> None:
+    book = book_of("n-1", "n-2")
+    assert due(book, (), NEVER, after(60 * 100)) == ()
+    assert due(book, (), Schedule(48), after(60 * 47)) == ()
+    assert due(book, (), Schedule(48), after(60 * 48)) == ("n-1", "n-2")
+
+
+@pytest.mark.parametrize(
+    ("hours", "hour", "is_open"),
+    [("", 3, True), ("1-5", 1, True), ("1-5", 5, False), ("22-4", 23, True), ("22-4", 3, True), ("22-4", 12, False)],
+)
+def test_a_schedule_is_open_in_its_hours(hours: str, hour: int, is_open: bool) -> None:  # a table
+    assert Schedule.parse(24, hours).is_open(NOON.replace(hour=hour)) is is_open
+
+
+@pytest.mark.parametrize("hours", ["1", "1-24", "night", "1-5-7"])
+def test_what_are_no_hours_is_refused(hours: str) -> None:
+    with pytest.raises(ValueError, match="write them as 1-5 or 22-4"):
+        Schedule.parse(24, hours)

@@ -1,0 +1,83 @@
+"""Checks in the background: what is due is begun, one check at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.background import AUTHOR, BackgroundChecks
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.checking import Schedule
+from services.diagnoser.on_demand import OnDemand, Wanted
+from shared import events as ev
+from shared.clock import ManualClock
+from shared.errors import ConflictError
+from shared.jobs import Recorded
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.book = Book()
+        for payload in (
+            ev.NodeReported(cluster="main", node="n-1", cpu_millis=1, memory_bytes=1),
+            ev.NodeSuspected(cluster="main", node="n-1", job="tj-a", attempt=1, rule="xid-79"),
+        ):
+            event = ev.Event.of(payload, job="n-1", attempt=0, time=NOW, owner="", project="")
+            self.book.take(Recorded(1, "tm.node.main.n-1.x", event))
+
+
+class Begun:
+    def __init__(self) -> None:
+        self.wanted: list[Wanted] = []
+        self.running = False
+        self.refuses = False
+
+    def is_running(self, by: str) -> bool:
+        return self.running and by == AUTHOR
+
+    async def start(self, by: str, wanted: Wanted) -> Any:
+        assert by == AUTHOR
+        if self.refuses:
+            raise ConflictError("too many")
+        self.wanted.append(wanted)
+        self.running = True
+
+
+class Held:
+    def __init__(self, *nodes: str) -> None:
+        self._nodes = frozenset(nodes)
+
+    def held(self) -> frozenset[str]:
+        return self._nodes
+
+
+def checks(begun: Begun, holdings: Held, after: timedelta = timedelta(hours=1)) -> BackgroundChecks:
+    ledger = cast("HealthLedger", Ledger())
+    return BackgroundChecks(cast("OnDemand", begun), ledger, holdings, Schedule(), ManualClock(NOW + after))
+
+
+async def test_a_suspect_that_is_idle_is_checked_once() -> None:
+    begun = Begun()
+    background = checks(begun, Held())
+    await background.look()
+    await background.look()
+    assert begun.wanted == [Wanted(("n-1",), thorough=False)]
+
+
+async def test_a_suspect_that_a_job_holds_is_left_alone() -> None:
+    begun = Begun()
+    await checks(begun, Held("n-1")).look()
+    assert begun.wanted == []
+
+
+async def test_a_check_that_cannot_begin_now_is_tried_again_later() -> None:
+    begun = Begun()
+    background = checks(begun, Held())
+    begun.refuses = True
+    await background.look()
+    begun.refuses = False
+    await background.look()
+    assert len(begun.wanted) == 1
