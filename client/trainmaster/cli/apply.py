@@ -68,9 +68,14 @@ def _check(manifest: Manifest) -> None:
     except InputError as error:
         violations.append(Violation("/kind", "unknown-kind", error.message))
     try:
-        name_of(manifest.document)
+        name = name_of(manifest.document)
     except InputError as error:
         violations.append(Violation("/metadata/name", "required", error.message))
+    else:
+        if "/" in name and "generateName" not in manifest.document["metadata"]:
+            # No route has it: the platform could only say that it knows nothing at that path.
+            message = f"{name!r} has the character /, which no name may have; leave it out"
+            violations.append(Violation("/metadata/name", "name-character", message))
     if violations:
         raise RefusedManifestError(manifest, tuple(violations))
 

@@ -21,7 +21,7 @@ def size(size_bytes: int) -> str:
 def resource_amount(resource: str, amount: int) -> str:
     """An amount of a resource as the scheduler counts it: millicores of CPU, bytes of memory, pieces of the rest."""
     if resource == "cpu":
-        return f"{amount / 1000:g} cores"
+        return "1 core" if amount == 1000 else f"{amount / 1000:g} cores"
     return size(amount) if resource == "memory" else str(amount)
 
 

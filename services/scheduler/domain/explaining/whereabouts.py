@@ -37,7 +37,7 @@ class Whereabouts:
     def text(self) -> str:
         """In a sentence."""
         if self.level == "cluster":
-            return f"spread over {self.nodes} nodes, since no leaf and no spine holds all of it"
+            return f"spread over {self.nodes} nodes: no leaf and no spine that has a name holds all of it"
         where = f"on one {self.level}" + (f" ({self.nodes} nodes)" if self.level != "node" else "")
         others = self.could - 1
         if not others:
@@ -58,9 +58,10 @@ def whereabouts(roles: Sequence[RoleAsk], nodes: Collection[str], free: Columns)
         return _compared("node", rows, rows[0], held, roles)
     for level in _LEVELS:
         numbers = {int(layout.number_of[level][row]) for row in rows}
-        if len(numbers) == 1:
-            sums = [_sums(free, role, level) for role in roles]
-            return _compared(level.value, rows, numbers.pop(), sums, roles)
+        named = layout.domains[level].named
+        if len(numbers) == 1 and named[own := numbers.pop()]:
+            sums = [_sums(free, role, level)[named] for role in roles]
+            return _compared(level.value, rows, int(named[:own].sum()), sums, roles)
     return Whereabouts("cluster", len(rows), 1, 1, 0, 0)
 
 

@@ -142,6 +142,7 @@ class TestNothingIsSent:
             ("kind: Sekret\nmetadata: {name: x}\n", ":1:7:", "not one that can be applied"),
             ("metadata: {name: x}\n", ":1:1:", "kind None"),
             ("kind: Pool\nmetadata: {nam: x}\n", ":2:1:", "metadata.name is missing"),
+            ("kind: Pool\nmetadata: {name: a/b}\n", ":2:18:", "'a/b' has the character /, which no name may have"),
             ("kind: Pool\nkind: Pool\n", ":2:1:", "twice"),
         ],
     )

@@ -55,8 +55,9 @@ def test_sizes_have_the_largest_unit(amount: int, text: str) -> None:
 
 
 def test_resources_have_their_units() -> None:
-    assert [resource_amount("cpu", 500), resource_amount("memory", 1024**3), resource_amount("nodes", 3)] == [
+    assert [resource_amount(*each) for each in (("cpu", 500), ("cpu", 1000), ("memory", 1024**3), ("nodes", 3))] == [
         "0.5 cores",
+        "1 core",
         "1 GiB",
         "3",
     ]

@@ -34,6 +34,17 @@ def test_over_leaves_of_one_spine_and_over_everything():
     assert why("x0", "q", replicas=16, free=columns(far)).level == "cluster"
 
 
+def test_nodes_without_labels_are_no_leaf_and_count_as_none():
+    bare = [node(name) for name in ("a", "b", "c")]
+    place = why("a", "b", replicas=16, free=columns(bare))
+    assert (place.level, place.text) == (
+        "cluster",
+        "spread over 2 nodes: no leaf and no spine that has a name holds all of it",
+    )
+    place = why("y0", "y1", replicas=16, free=columns([*LEAVES, *bare]))
+    assert (place.level, place.could, place.total) == ("leaf", 3, 3)
+
+
 def test_nodes_that_are_gone_are_not_judged():
     assert why("x0", "moon", replicas=9) is None
     assert why(replicas=1) is None
