@@ -22,6 +22,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote
 
@@ -40,6 +41,7 @@ Times = tuple[tuple[int, int], ...]
 _LABEL: Final = r"[a-z0-9][a-z0-9-]{0,62}"
 _NUMBER: Final = r"\d{1,10}"
 _NO_PHASE: Final = "-"
+_REPLICAS_KNOWN: Final = 4096
 _REPLICA: Final = rf"(?P<job>{_LABEL})\.(?P<attempt>{_NUMBER})\.(?P<role>{_LABEL})\.(?P<index>{_NUMBER})"
 _LOG_SUBJECT: Final = re.compile(rf"tm\.log\.{_NUMBER}\.{_REPLICA}", re.ASCII)
 _KEPT_SUBJECT: Final = re.compile(rf"tm\.kept\.{_REPLICA}", re.ASCII)
@@ -198,6 +200,7 @@ def _quoted(path: str) -> str:
     return quote(path.encode("utf-8", "surrogateescape"))
 
 
+@lru_cache(_REPLICAS_KNOWN)
 def _replica_of(pattern: re.Pattern[str], subject: str) -> ReplicaRef:
     match = pattern.fullmatch(subject)
     if match is None or int(match["attempt"]) < 1:

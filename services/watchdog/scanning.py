@@ -2,7 +2,8 @@
 
 A batch is read into scans, what was found is put on record, everything is committed to the memory in one transaction,
 and only then the batch is acknowledged. So a watchdog that dies in between reads the same chunks again and comes to the
-same: incidents have fixed ids, and what the memory has already is passed over.
+same: incidents have fixed ids, and what the memory has already is passed over. What comes while a batch is read is read
+with it, up to a limit: a transaction costs as much as the search of a chunk or two.
 
 Chunks that were in hand when a watchdog died come again after those behind them. A chunk behind a gap is therefore put
 back for a moment; one that was put back too often lies behind bytes that will never come, and reading goes on over the
@@ -15,7 +16,7 @@ import asyncio
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -34,7 +35,7 @@ from services.watchdog.rulebooks import Rulebooks
 from services.watchdog.watched import Watched, WatchedJobs
 from shared.bus import Bus, BusUnavailableError
 from shared.bus.deadletters import DeadLetter, bury
-from shared.bus.feed import Feed
+from shared.bus.feed import BATCH_MESSAGES, Feed
 from shared.bus.streams import Reaction
 from shared.clock import Clock
 from shared.events import ReplicaRef as EventReplica
@@ -56,6 +57,7 @@ class _Batch:
     found: list[tuple[AttemptKey, Noticed]] = field(default_factory=list)
     outputs: dict[AttemptKey, datetime] = field(default_factory=dict)
     settled: list[Msg] = field(default_factory=list)
+    taken: int = 0
 
     def rules_found(self, key: AttemptKey) -> Iterator[str]:
         """Rules that replicas of the attempt printed for the first time."""
@@ -164,6 +166,19 @@ class PartitionScanner:
 
     async def _take(self, messages: Sequence[Msg]) -> None:
         batch = _Batch()
+        while messages:
+            await self._take_in(batch, messages)
+            messages = await self._feed.more() if batch.taken < BATCH_MESSAGES else ()
+        if batch.scans or batch.outputs:
+            self._memory.commit(Changes(batch.scans, tuple(batch.found), batch.outputs))
+            self._announce()
+        for message in batch.settled:
+            await message.ack()
+            self._read_until = max(self._read_until or message.metadata.timestamp, message.metadata.timestamp)
+            self.newest = max(self.newest, message.metadata.sequence.stream)
+
+    async def _take_in(self, batch: _Batch, messages: Sequence[Msg]) -> None:
+        batch.taken += len(messages)
         for message in messages:
             try:
                 await self._take_message(batch, message)
@@ -172,13 +187,6 @@ class PartitionScanner:
             except Exception as error:  # noqa: BLE001  # one chunk that cannot be read must not hold the others up
                 await self._bury(message, error)
                 batch.settled.append(message)
-        if batch.scans or batch.outputs:
-            self._memory.commit(Changes(batch.scans, tuple(batch.found), batch.outputs))
-            self._announce()
-        for message in batch.settled:
-            await message.ack()
-            self._read_until = max(self._read_until or message.metadata.timestamp, message.metadata.timestamp)
-            self.newest = max(self.newest, message.metadata.sequence.stream)
 
     async def _take_message(self, batch: _Batch, message: Msg) -> None:
         try:
@@ -225,7 +233,8 @@ class PartitionScanner:
             return chunk
         self._clocks.note(chunk.node, chunk.times[-1][1], int(arrived_at.timestamp() * 1000))
         times = tuple((offset, self._clocks.corrected_ms(chunk.node, millis)) for offset, millis in chunk.times)
-        return replace(chunk, times=times)
+        file, end, phase = chunk.file, chunk.end, chunk.phase
+        return Chunk(file, chunk.offset, chunk.data, chunk.generation, times, chunk.node, end, phase)
 
     async def _note(
         self, batch: _Batch, watched: Watched, replica: ReplicaRef, hits: Sequence[Hit], at: datetime

@@ -27,6 +27,8 @@ _REQUEST_BYTES: Final = 1280 * 1024
 _EXPIRES_S: Final = 60.0
 _HEARTBEAT_S: Final = 10.0
 _LOOK_S: Final = 1.0
+_TURNS: Final = 4
+"""Turns of the loop from bytes at the socket to a message that waits."""
 _NANOSECONDS: Final = 1_000_000_000
 _HEARTBEAT: Final = "100"
 
@@ -74,6 +76,14 @@ class Feed:
         batch, self._waiting = self._waiting[:BATCH_MESSAGES], self._waiting[BATCH_MESSAGES:]
         await self._ask()
         return batch
+
+    async def more(self) -> list[Msg]:
+        """What comes at once; waits for nothing but for the loop to hand over what lies there already."""
+        for _ in range(_TURNS):
+            if self._waiting:
+                return await self.batch()
+            await asyncio.sleep(0)
+        return []
 
     async def _ask(self) -> None:
         """Open another request where half of the last one is used up."""

@@ -68,3 +68,19 @@ async def test_messages_that_come_before_their_request_is_written_out_are_counte
                     await message.ack()
         assert taken == [b"0", b"1"]
     await feed.close()
+
+
+async def test_what_comes_meanwhile_is_had_without_waiting_for_more(bus: Bus):
+    feed = Feed(bus, FEED)
+    await feed.open()
+    await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"first")
+    got = await feed.batch()
+    assert await feed.more() == []
+    for number in range(3):
+        await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"%d" % number)
+    await bus.client.flush()
+    async with asyncio.timeout(10):
+        while len(got) < 4:
+            got += await feed.more()
+    assert [message.data for message in got] == [b"first", b"0", b"1", b"2"]
+    await feed.close()
