@@ -117,6 +117,8 @@ async def test_incidents_and_evidence_go_with_their_job(bus: Bus, watchdog: Watc
     async with client(watchdog, tmp_path) as http:
         (told,) = await items(http, 1, f"/v1/incidents/evidence/{job.id}")
         assert await blobs.exists(told["digest"])
+        for index in range(2):
+            await job.write(b"", index, end=True)
         await job.fail(1, 1)
         await job.decision()
         job._sequence = (await job.now()).sequence

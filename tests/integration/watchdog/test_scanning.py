@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from services.watchdog import scanning
 from services.watchdog.bootstrap import WatchdogService, bootstrap
 from services.watchdog.scanning import PartitionScanner
 from shared.bus import Bus
-from shared.bus.streams import watchdog_partition
+from shared.bus.streams import Reaction, watchdog_partition
 from shared.clock import ManualClock
 from shared.logs_wire import partition_of
 from tests.support.jobs import START
@@ -47,6 +48,12 @@ async def all_read(bus: Bus, job: TestJob) -> None:
         return True if not info.num_pending and not info.num_ack_pending else None
 
     await eventually(look)
+
+
+async def soon_sent_again(bus: Bus, reaction: Reaction) -> None:
+    """The server waits shorter for acknowledgements of the consumer than it does otherwise."""
+    info = await bus.js.consumer_info(reaction.stream, reaction.durable)
+    await bus.js.add_consumer(reaction.stream, info.config.evolve(ack_wait=0.5))
 
 
 async def test_a_message_is_an_incident_at_once_with_the_lines_before_it(bus: Bus, watchdog: Start) -> None:
@@ -232,6 +239,7 @@ async def test_chunks_in_hand_when_it_died_are_read_though_later_ones_come_first
     job = await TestJob(bus).run(retry=ADVANCED)
     await job.write(ERROR[:12])
     reaction = watchdog_partition(partition_of(job.id))
+    await soon_sent_again(bus, reaction)
     dying = await bus.js.pull_subscribe_bind(reaction.durable, stream=reaction.stream)
     assert len(await dying.fetch(1)) == 1
     await dying.unsubscribe()
@@ -241,7 +249,10 @@ async def test_chunks_in_hand_when_it_died_are_read_though_later_ones_come_first
         assert (await job.decision()).rule == "message/1"
 
 
-async def test_without_its_memory_what_is_on_record_is_enough(bus: Bus, watchdog: Start, tmp_path: Path) -> None:
+async def test_without_its_memory_what_is_on_record_is_enough(
+    bus: Bus, watchdog: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "_GAP_PAUSE_S", 0.02)
     job = TestJob(bus)
     async with watchdog():
         await job.run(retry=ADVANCED)
@@ -296,7 +307,7 @@ async def test_of_a_large_gang_a_few_are_told_and_all_count(bus: Bus, watchdog: 
 async def _step(clock: ManualClock, seconds: int) -> None:
     """Move the clock second by second, and let what wakes up do its work."""
     for _ in range(seconds):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.02)
         await clock.advance(1)
     await asyncio.sleep(0.05)
 
