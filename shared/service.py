@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from shared.bus import BusUnavailableError
 from shared.errors import TrainmasterError, UnavailableError
+from shared.garbage import collect_rarely
 from shared.http.origin import Origin
 from shared.http.serve import HttpServer
 from shared.settings import ServiceSettings, read_settings
@@ -80,6 +81,7 @@ def main(settings_type: type[Settings], bootstrap: Bootstrap[Settings]) -> None:
     try:
         settings = read_settings(settings_type, os.environ)
         configure_logging(settings.log_format, settings.log_level)
+        collect_rarely()
         asyncio.run(_run_alone(settings, bootstrap))
     except TrainmasterError as error:
         sys.exit(f"error: {error.message}")

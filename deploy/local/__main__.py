@@ -9,6 +9,7 @@ from pathlib import Path
 from deploy.local.home import Home
 from deploy.local.launcher import LaunchOptions
 from deploy.local.process import run_until_stopped
+from services.scheduler.domain.split import Split
 from shared.errors import TrainmasterError
 from shared.telemetry import configure_logging
 
@@ -21,13 +22,14 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--nats-port", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--leaves", type=int, default=0)
+    parser.add_argument("--spines", type=int, default=0)
     given = parser.parse_args()
+    split = Split(given.nodes, given.leaves, given.spines)
     home = Home(given.home.absolute()) if given.home else Home.default()
     configure_logging("json", "INFO")
     try:
-        run_until_stopped(
-            LaunchOptions(home, given.host, given.port, given.nats_port, given.nodes), lambda _ready: None
-        )
+        run_until_stopped(LaunchOptions(home, given.host, given.port, given.nats_port, split), lambda _ready: None)
     except TrainmasterError as error:
         sys.exit(f"error: {error.message}")
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ import click
 
 from deploy.local.home import Home, HomeError, RunningPlatform
 from deploy.local.http_calls import ADMIN, PlatformCalls
+from services.scheduler.domain.split import Split
 from shared.errors import TrainmasterError
 from trainmaster.credentials import Login, save_login
 
@@ -40,20 +42,26 @@ port_type = click.IntRange(0, 65535)
 @home_option
 @click.option("--port", type=port_type, default=8080, show_default=True, help="HTTP port on loopback; 0 takes any.")
 @click.option("--nodes", type=click.IntRange(1, 64), default=1, show_default=True, help="Offer the machine as N nodes.")
+@click.option("--leaves", type=click.IntRange(0, 64), default=0, help="Have the nodes under N leaf switches.")
+@click.option("--spines", type=click.IntRange(0, 64), default=0, help="Have the leaves under N spine switches.")
 @click.option("--nats-port", type=port_type, default=0, help="Port of NATS; default any that is free.")
 @click.option("--detach", is_flag=True, help="Return once the platform is ready.")
-def up(home_path: Path | None, port: int, nodes: int, nats_port: int, *, detach: bool) -> None:
+def up(  # one for each option
+    home_path: Path | None, port: int, nodes: int, leaves: int, spines: int, nats_port: int, *, detach: bool
+) -> None:
     """Start the platform on this machine."""
-    home = _home(home_path)
+    home, split = _home(home_path), Split(nodes, leaves, spines)
+    if split.problem:
+        raise click.UsageError(split.problem)
     try:
         home.prepare()
         if home.is_held():
             with home.hold():
                 pass
         if detach:
-            _start_detached(home, port, nodes, nats_port)
+            _start_detached(home, port, split, nats_port)
         else:
-            _run_here(home, port, nodes, nats_port)
+            _run_here(home, port, split, nats_port)
     except TrainmasterError as error:
         raise click.ClickException(error.message) from error
 
@@ -89,7 +97,7 @@ def _password(home: Home) -> str:
     return home.admin_password.read_text().strip()
 
 
-def _run_here(home: Home, port: int, nodes: int, nats_port: int) -> None:
+def _run_here(home: Home, port: int, split: Split, nats_port: int) -> None:
     from deploy.local.launcher import LaunchOptions  # noqa: PLC0415  # `down` and `--detach` do without the services
     from deploy.local.process import run_until_stopped  # noqa: PLC0415  # as above
     from shared.telemetry import configure_logging  # noqa: PLC0415  # as above
@@ -102,13 +110,14 @@ def _run_here(home: Home, port: int, nodes: int, nats_port: int) -> None:
 
     with home.log.open("a") as log:
         configure_logging("json", "INFO", log)
-        run_until_stopped(LaunchOptions(home, port=port, nats_port=nats_port, nodes=nodes), on_ready)
+        run_until_stopped(LaunchOptions(home, port=port, nats_port=nats_port, split=split), on_ready)
     click.echo(f"platform stopped{_what_goes_on(home)}")
 
 
-def _start_detached(home: Home, port: int, nodes: int, nats_port: int) -> None:
+def _start_detached(home: Home, port: int, split: Split, nats_port: int) -> None:
     command = [sys.executable, "-m", "deploy.local", "--home", str(home.root)]
-    command += ["--port", str(port), "--nodes", str(nodes), "--nats-port", str(nats_port)]
+    command += ["--port", str(port), "--nats-port", str(nats_port)]
+    command += [word for name, count in asdict(split).items() for word in (f"--{name}", str(count))]
     began = time.monotonic()
     with home.log.open("ab") as log:
         said_before = log.tell()

@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import structlog
@@ -31,6 +31,7 @@ from services.diagnoser.settings import CheckingSettings, DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
 from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSettings
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
+from services.scheduler.domain.split import Split
 from services.scheduler.settings import QuarantineSettings, SchedulerSettings
 from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import ArchiveSettings, SubmitterSettings
@@ -66,7 +67,7 @@ class LaunchOptions:
     host: str = "127.0.0.1"
     port: int = 8080
     nats_port: int = 0
-    nodes: int = 1
+    split: Split = field(default_factory=Split)
 
     @property
     def machine(self) -> str:
@@ -142,10 +143,10 @@ class _Platform:
         await await_ready(options.host, self._server.port)
         started = rfc3339(SystemClock().now())
         running = RunningPlatform(
-            pid=os.getpid(), url=url, nats_url=self._nats_url, nodes=options.nodes, started=started
+            pid=os.getpid(), url=url, nats_url=self._nats_url, nodes=options.split.nodes, started=started
         )
         self._home.announce(running)
-        self._log.info("platform_ready", url=url, home=str(self._home.root), nodes=options.nodes)
+        self._log.info("platform_ready", url=url, home=str(self._home.root), nodes=options.split.nodes)
         await asyncio.to_thread(self._on_ready, running)
 
     async def _bootstrap(self) -> list[Service]:
@@ -167,7 +168,8 @@ class _Platform:
             self._common("scheduler")
             | assets
             | read_settings(QuarantineSettings, os.environ).model_dump()
-            | {"home": root, "nodes": self._options.nodes, "machine": self._options.machine}
+            | asdict(self._options.split)
+            | {"home": root, "machine": self._options.machine}
         )
         keeping = read_settings(KeepingSettings, os.environ).model_dump()
         boards = read_settings(TensorBoardSettings, os.environ).model_dump()

@@ -8,10 +8,12 @@ import signal
 from deploy.local.home import HomeError
 from deploy.local.launcher import LaunchOptions, OnReady, run_platform
 from shared.errors import TrainmasterError
+from shared.garbage import collect_rarely
 
 
 def run_until_stopped(options: LaunchOptions, on_ready: OnReady) -> None:
     """Run until TERM or Ctrl-C; raises TrainmasterError where the platform cannot run."""
+    collect_rarely()
     try:
         asyncio.run(_run(options, on_ready))
     except ExceptionGroup as group:

@@ -291,7 +291,7 @@ def _local(settings: SchedulerSettings) -> LocalSettings:
     paths = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return LocalSettings(
         home=settings.home,
-        nodes=settings.nodes,
+        split=settings.split,
         machine=settings.machine,
         path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths))),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from services.scheduler.domain.split import Split
 from shared.asset_settings import AssetSettings
 from shared.jobspec.models import FIRST_CLUSTER
 
@@ -29,7 +30,30 @@ class SchedulerSettings(AssetSettings, QuarantineSettings):
     cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that this scheduler places in")
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
     nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
+    leaves: int = Field(0, ge=0, le=64, description="under how many leaf switches these nodes stand; 0 has no labels")
+    spines: int = Field(
+        0,
+        ge=0,
+        le=64,
+        validate_default=True,
+        description="under how many spine switches the leaves stand; 0 has no labels",
+    )
     instance: str = Field("", description="name of this scheduler among several; each needs a home of its own, too")
+
+    @field_validator("spines")
+    @classmethod
+    def _adds_up(cls, spines: int, info: ValidationInfo) -> int:
+        """Switches stand over what was checked before them."""
+        if info.data.keys() >= {"nodes", "leaves"}:
+            problem = Split(info.data["nodes"], info.data["leaves"], spines).problem
+            if problem:
+                raise ValueError(problem)
+        return spines
+
+    @property
+    def split(self) -> Split:
+        """The machine as the local engine offers it."""
+        return Split(self.nodes, self.leaves, self.spines)
 
     @property
     def readmodel_file(self) -> Path:

@@ -22,6 +22,7 @@ from typing import Final
 
 import structlog
 
+from services.scheduler.domain.split import Split
 from services.scheduler.engines.local import inventory, replica_state
 from services.scheduler.engines.local.bell import Bell
 from services.scheduler.engines.local.execution import Execution, identity_of
@@ -70,7 +71,7 @@ class LocalSettings:
     """
 
     home: Path
-    nodes: int = 1
+    split: Split = field(default_factory=Split)
     machine: str = ""
     hidden: tuple[Path, ...] = field(default_factory=operator_secrets)
     path_variable: str = os.defpath
@@ -118,7 +119,7 @@ class LocalEngine:
     async def inventory(self) -> Inventory:
         """The machine as the nodes that the settings ask for."""
         hardware = await asyncio.to_thread(inventory.look_at_machine)
-        nodes = inventory.split(hardware, self._settings.nodes, self._settings.machine)
+        nodes = inventory.divided(hardware, self._settings.split, self._settings.machine)
         return Inventory(nodes, self.no_sandbox_because)
 
     async def start(self, gang: GangStart) -> None:

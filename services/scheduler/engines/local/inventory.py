@@ -14,6 +14,7 @@ from typing import Final
 import pynvml
 
 from services.scheduler.domain.nodes import MACHINE_LABEL, Device
+from services.scheduler.domain.split import Split
 from services.scheduler.ports import NodeOffer
 from shared.ids import hashed_id
 from shared.units import MIB
@@ -59,15 +60,15 @@ def look_at_machine() -> Hardware:
     )
 
 
-def split(hardware: Hardware, count: int, machine: str = "") -> tuple[NodeOffer, ...]:
+def divided(hardware: Hardware, split: Split, machine: str = "") -> tuple[NodeOffer, ...]:
     """The machine as so many nodes, which know its name; each GPU belongs to one of them."""
     if machine:
         hardware = replace(hardware, facts=(*hardware.facts, (MACHINE_LABEL, machine)))
-    return tuple(_share(hardware, number, count) for number in range(count))
+    return tuple(_share(hardware, number, split) for number in range(split.nodes))
 
 
-def _share(hardware: Hardware, number: int, count: int) -> NodeOffer:
-    devices = hardware.gpus.devices
+def _share(hardware: Hardware, number: int, split: Split) -> NodeOffer:
+    devices, count = hardware.gpus.devices, split.nodes
     first, last = (len(devices) * edge // count for edge in (number, number + 1))
     return NodeOffer(
         id=hashed_id("n", hardware.machine, str(number)),
@@ -75,7 +76,7 @@ def _share(hardware: Hardware, number: int, count: int) -> NodeOffer:
         cpu_m=hardware.cpu_m // count,
         memory_bytes=hardware.memory_bytes // count // MIB * MIB,
         devices=devices[first:last],
-        facts=dict(hardware.facts),
+        facts={**dict(hardware.facts), **split.labels(number)},
     )
 
 
