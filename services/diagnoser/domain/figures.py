@@ -111,8 +111,8 @@ def _ordinary(others: tuple[float, ...], fleet: tuple[float, ...]) -> Ordinary |
     together = others + fleet
     if len(together) < FEWEST_VALUES:
         return None
-    of = f"{len(others)} others of this run and {len(fleet)} earlier values" if fleet else f"{len(others)} others"
-    return Ordinary(together, of)
+    here = f"{len(others)} {'other' if len(others) == 1 else 'others'} of this run"
+    return Ordinary(together, f"{here} and {len(fleet)} earlier values" if fleet else here)
 
 
 def _past(own: Sequence[float]) -> Ordinary | None:

@@ -2,7 +2,8 @@
 
 Two rounds screen all nodes. In both the more suspicious half meets the more trusted half, each node somebody else in
 the second round: so no suspect hides behind another, and a failure in both rounds has two witnesses. Where the number
-of nodes is odd, the one that is left over meets another of the trusted half in the same round.
+of nodes is odd, the one that is left over meets another of the trusted half in the same round. Up to `ALL_PAIRS` nodes
+are so few that the second round has all pairs that the first had not, so that no link is left out.
 
 A node takes part in one test at a time, or the tests would slow each other: `waves` cuts pairs accordingly.
 """
@@ -11,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final, Self
 
 # No id of a node has two dashes behind each other.
 _LINK: Final = "--"
+ALL_PAIRS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,6 +60,10 @@ def screening(nodes: Iterable[str], suspicion: Mapping[str, float], number: int)
     if not suspicious:
         return ()
     partners = [trusted[(place + number) % len(trusted)] for place in range(half)]
+    if number == 1 and 2 < len(ranked) <= ALL_PAIRS:
+        first = screening(ranked, suspicion, 0)
+        every = (Pair.of(one, other) for one, other in combinations(ranked, 2))
+        return tuple(pair for pair in every if pair not in first)
     pairs = [Pair.of(one, other) for one, other in zip(suspicious, partners, strict=True)]
     return (*pairs, *_left_over(trusted, partners, number))
 

@@ -127,10 +127,11 @@ def allowed(size: int, cap_percent: int) -> int:
 def _life(node: Node, record: NodeRecord | None, granted: set[str]) -> NodeLife:
     wish = record.wish if record else None
     if wish is None:
-        return NodeLife(node, record.suspicion if record else "", DIAGNOSER if record and record.suspicion else "")
+        suspicion = record.suspicion if record else ""
+        return NodeLife(replace(node, suspect=bool(suspicion)), suspicion, DIAGNOSER if suspicion else "")
     if node.id in granted:
         return NodeLife(replace(node, state=wish.state), wish.reason, wish.by, wish.since)
-    return NodeLife(node, wish.reason, wish.by, wish.since, withheld=True)
+    return NodeLife(replace(node, suspect=True), wish.reason, wish.by, wish.since, withheld=True)
 
 
 def _lost(record: NodeRecord) -> NodeLife | None:

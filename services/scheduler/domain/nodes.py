@@ -37,7 +37,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine, or the share of a machine that an engine offers as one."""
+    """One machine, or the share of a machine that an engine offers as one; a suspect is used where no other will do."""
 
     id: str
     name: str
@@ -47,6 +47,7 @@ class Node:
     devices: tuple[Device, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     state: NodeState = NodeState.READY
+    suspect: bool = False
 
     def is_named(self, names: frozenset[str]) -> bool:
         """Whether one of the names, which may also be ids, means this node."""

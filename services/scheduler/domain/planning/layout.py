@@ -55,6 +55,7 @@ class Layout:
         self.gpus = np.bitwise_count(self.devices).astype(np.int64)
         self.domains = {Level.LEAF: _domains(self.nodes, _leaf), Level.SPINE: _domains(self.nodes, _spine)}
         self.number_of = {level: _numbers(domains) for level, domains in self.domains.items()}
+        self.suspects = frozenset(row for row, node in enumerate(self.nodes) if node.suspect)
         self.largest = self._largest()
         self._members: dict[str, Flags] = {}
         self._usable: dict[str, Ints] = {}

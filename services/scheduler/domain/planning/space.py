@@ -1,6 +1,11 @@
-"""Columns in which one cycle places gangs, with what it has learnt about them: which shapes do not fit any more."""
+"""Columns in which one cycle places gangs, with what it has learnt about them: which shapes do not fit any more.
+
+A gang gets nodes that may be bad only where it does not fit on the others.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,5 +58,15 @@ class Space:
         plain = not others and role.replicas == 1 and not gang.avoided
         tightest = self._singles.of(role.pool, role.request) if plain else None
         if tightest is not None:
-            return fit_one(role, self.columns, tightest.first())
-        return fit(gang, self.columns)
+            row = tightest.first()
+            if row is None or row not in self.columns.layout.suspects:
+                return fit_one(role, self.columns, row)
+        return self._fit_without_suspects(gang) or fit(gang, self.columns)
+
+    def _fit_without_suspects(self, gang: Gang) -> tuple[Place, ...] | None:
+        """A place without nodes that may be bad; none where there are no such nodes, or not enough others."""
+        layout = self.columns.layout
+        if not layout.suspects:
+            return None
+        suspects = {layout.nodes[row].id for row in layout.suspects}
+        return fit(replace(gang, suspected=gang.suspected | suspects), self.columns)
