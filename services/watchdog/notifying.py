@@ -1,15 +1,17 @@
 """Telling people: events become notices in the outbox, and the outbox is emptied, however long a receiver is away.
 
 Two loops. One follows the record and asks for each event which notifications want it; the notices, and that the event
-is read, are kept together. The other takes what is due, a few at a time, and posts it: what fails is tried again after
-a growing pause for a day, what can never succeed is given up at once. A receiver that is slow or away delays nobody
-else by more than one time limit. A kill loses nothing; it may have a notice delivered twice, with the same id.
+is read, are kept together. The other begins to post what is due, a few of each owner at a time: what fails is tried
+again after a growing pause for a day, what can never succeed is given up at once. Receivers of one owner that are slow
+or away delay nobody else, however many messages wait for them. A kill loses nothing; it may have a notice delivered
+twice, with the same id.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter as Counted
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -39,7 +41,8 @@ SUBJECTS: Final = (
     *(f"tm.job.*.state.{end.SUFFIX}" for end in (ev.Succeeded, ev.Failed, ev.Stopped)),
     OUTAGES,
 )
-AT_ONCE: Final = 16
+AT_ONCE: Final = 64
+OWNER_AT_ONCE: Final = 4
 LOOK_S: Final = 0.5
 FIRST_PAUSE_S: Final = 2.0
 LONGEST_PAUSE_S: Final = 900.0
@@ -72,6 +75,7 @@ class Notifier:
         self._webhooks = webhooks
         self._vault = vault
         self._clock = clock
+        self._on_their_way: dict[int, str] = {}
         self._log = structlog.get_logger(service="watchdog")
         self._posted = Counter(
             "trainmaster_watchdog_notifications",
@@ -118,11 +122,50 @@ class Notifier:
     async def _empty(self) -> None:
         # Before the catalog is read every notification would look deleted.
         await self._catalog.loaded.wait()
-        while True:
-            due = self._outbox.due(self._clock.now(), AT_ONCE)
-            await asyncio.gather(*(self._deliver(each) for each in due))
-            if len(due) < AT_ONCE:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._begin_due(tasks)
                 await self._clock.sleep(LOOK_S)
+
+    def _begin_due(self, tasks: asyncio.TaskGroup) -> None:
+        """Begin to post as much of what is due as may be on its way at a time."""
+        begun = True
+        while begun and len(self._on_their_way) < AT_ONCE:
+            begun = False
+            due = self._outbox.due(
+                self._clock.now(),
+                AT_ONCE - len(self._on_their_way),
+                without=self._on_their_way,
+                not_of=self._of_busy_owners(),
+            )
+            for delivery in due:
+                owner = self._owner_of(delivery)
+                if self._in_hand_of(owner) < OWNER_AT_ONCE:
+                    self._on_their_way[delivery.number] = owner
+                    tasks.create_task(self._see_through(delivery, tasks))
+                    begun = True
+
+    async def _see_through(self, delivery: Delivery, tasks: asyncio.TaskGroup) -> None:
+        """Try once to deliver it; who waited for its place goes on at once."""
+        try:
+            await self._deliver(delivery)
+        finally:
+            del self._on_their_way[delivery.number]
+        self._begin_due(tasks)
+
+    def _owner_of(self, delivery: Delivery) -> str:
+        notification = self._catalog.view.get(Notification, delivery.notification)
+        return (notification.owner if notification else None) or ""
+
+    def _in_hand_of(self, owner: str) -> int:
+        return sum(each == owner for each in self._on_their_way.values())
+
+    def _of_busy_owners(self) -> list[str]:
+        """Names of the notifications whose owners have as many messages on their way as they may."""
+        busy = {owner for owner, count in Counted(self._on_their_way.values()).items() if count >= OWNER_AT_ONCE}
+        if not busy:
+            return []
+        return [each.name for each in self._catalog.view.all(Notification) if (each.owner or "") in busy]
 
     async def _tidy(self) -> None:
         while True:

@@ -20,12 +20,14 @@ class Posted:
 
 @dataclass
 class Receiver:
-    """What came in; `statuses` are given one after the other, then 200."""
+    """What came in; `statuses` are given one after the other, then 200; at `stalled` paths once it is `released`."""
 
     url: str = ""
     posted: list[Posted] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     answer: bytes = b"ok"
+    stalled: set[str] = field(default_factory=set)
+    released: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -37,6 +39,8 @@ def receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             found.posted.append(Posted(self.path, dict(self.headers.items()), body))
+            if self.path in found.stalled:
+                found.released.wait()
             self.send_response(found.statuses.pop(0) if found.statuses else 200)
             self.send_header("Content-Length", str(len(found.answer)))
             self.send_header("Location", "http://127.0.0.1:1/elsewhere")
@@ -53,6 +57,7 @@ def receiver() -> Iterator[Receiver]:
     try:
         yield found
     finally:
+        found.released.set()
         server.shutdown()
         thread.join()
         server.server_close()

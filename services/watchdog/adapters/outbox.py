@@ -6,8 +6,9 @@ once, and it stays until it is delivered or given up. What is done is kept for a
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -104,13 +105,17 @@ class Outbox:
         self.sequence = sequence
         return added
 
-    def due(self, now: datetime, limit: int) -> list[Delivery]:
-        """Deliveries whose time has come, the longest due first."""
+    def due(
+        self, now: datetime, limit: int, *, without: Collection[int] = (), not_of: Collection[str] = ()
+    ) -> list[Delivery]:
+        """Deliveries whose time has come, the longest due first; without these, and without those of notifications."""
         query = (
             "SELECT number, notification, notice, made_ms, tries FROM deliveries "
-            "WHERE state = 'waiting' AND due_ms <= ? ORDER BY due_ms LIMIT ?"
+            "WHERE state = 'waiting' AND due_ms <= ? AND number NOT IN (SELECT value FROM json_each(?)) "
+            "AND notification NOT IN (SELECT value FROM json_each(?)) ORDER BY due_ms, number LIMIT ?"
         )
-        with closing(self._database.execute(query, (_millis(now), limit))) as rows:
+        values = (_millis(now), json.dumps(list(without)), json.dumps(list(not_of)), limit)
+        with closing(self._database.execute(query, values)) as rows:
             return [
                 Delivery(number, name, Notice.model_validate_json(notice), _time(made_ms), tries)
                 for number, name, notice, made_ms, tries in rows

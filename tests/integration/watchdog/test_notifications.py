@@ -76,10 +76,12 @@ def client(service: WatchdogService, home: Path, name: str = "ada") -> httpx.Asy
     return httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://watchdog", headers=headers)
 
 
-async def applied(service: WatchdogService, home: Path, **spec: Any) -> httpx.Response:
-    document = {"apiVersion": "trainmaster/v1", "kind": "Notification", "metadata": {"name": "mine"}, "spec": spec}
-    async with client(service, home) as http:
-        return await http.put("/v1/notifications/mine", json=document)
+async def applied(
+    service: WatchdogService, home: Path, name: str = "mine", user: str = "ada", **spec: Any
+) -> httpx.Response:
+    document = {"apiVersion": "trainmaster/v1", "kind": "Notification", "metadata": {"name": name}, "spec": spec}
+    async with client(service, home, user) as http:
+        return await http.put(f"/v1/notifications/{name}", json=document)
 
 
 async def status(service: WatchdogService, home: Path) -> dict[str, Any]:
@@ -96,9 +98,9 @@ async def until(service: WatchdogService, home: Path, **wanted: Any) -> dict[str
     return await eventually(look)
 
 
-async def failing(bus: Bus) -> TestJob:
-    """A job of ada that raises an incident."""
-    job = await TestJob(bus, owner=User.id_of("ada")).run()
+async def failing(bus: Bus, owner: str = "ada") -> TestJob:
+    """A job that raises an incident."""
+    job = await TestJob(bus, owner=User.id_of(owner)).run()
     for index in range(2):
         await job.tell(ev.IncidentRaised(rule="xid", line="Xid", replica=ev.ReplicaRef(role="worker", index=index)))
     return job
@@ -147,6 +149,35 @@ async def test_what_happened_while_the_watchdog_was_away_is_told_when_it_is_back
     async with watchdog() as service:
         await until(service, tmp_path, delivered=1)
     assert json.loads(hook.posted[0].body)["text"].startswith("*demo, attempt 1: xid in worker-0*")
+
+
+async def test_receivers_of_one_user_that_do_not_answer_delay_nobody_else(
+    bus: Bus, watchdog: Start, tmp_path: Path, hook: Receiver
+) -> None:
+    hook.stalled = {"/stalled"}
+    await put(bus, User, "bob", {})
+    async with watchdog() as service:
+        await applied(service, tmp_path, "slow", webhook={"url": f"{hook.url}/stalled"})
+        await applied(service, tmp_path, "quick", "bob", webhook={"url": f"{hook.url}/bob"})
+        for _ in range(notifying.OWNER_AT_ONCE + 2):
+            await failing(bus)
+        await until_posted(hook, "/stalled", notifying.OWNER_AT_ONCE)
+        await failing(bus, "bob")
+        await until_posted(hook, "/bob", 1)
+        assert paths(hook).count("/stalled") == notifying.OWNER_AT_ONCE
+        hook.released.set()
+        await until_posted(hook, "/stalled", notifying.OWNER_AT_ONCE + 2)
+
+
+def paths(hook: Receiver) -> list[str]:
+    return [posted.path for posted in hook.posted]
+
+
+async def until_posted(hook: Receiver, path: str, count: int) -> None:
+    async def look() -> bool | None:
+        return paths(hook).count(path) >= count or None
+
+    await eventually(look)
 
 
 async def test_a_refusal_and_a_redirection_end_the_matter(
