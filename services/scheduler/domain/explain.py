@@ -95,12 +95,14 @@ def _left_out(gang: Gang, columns: Columns) -> str:
 
 
 def _not_ready(gang: Gang, columns: Columns) -> str:
-    """How many nodes of its pools get no gangs at all, by state."""
+    """How many nodes of its pools get no gangs at all, by state, and how many get them last."""
     layout = columns.layout
     members = np.logical_or.reduce([layout.members(pool) for pool in gang.pools])
     states = Counter(layout.nodes[row].state for row in np.flatnonzero(members & ~layout.ready).tolist())
     told = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return f"; of the {int(members.sum())} nodes there are {told}, which get no gangs" if told else ""
+    out = f"; of the {int(members.sum())} nodes there are {told}, which get no gangs" if told else ""
+    suspects = sum(bool(members[row] and layout.ready[row]) for row in layout.suspects)
+    return out + (f"; {suspects} of the nodes that do are suspect, and are used last" if suspects else "")
 
 
 def _left_out_because(nodes: frozenset[str], why: str, columns: Columns) -> str:

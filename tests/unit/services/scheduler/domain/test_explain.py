@@ -42,6 +42,12 @@ def test_what_is_larger_than_the_cluster_never_fits():
     assert answer.verdict is Verdict.NEVER
 
 
+def test_suspect_nodes_are_counted():
+    nodes = [node("a"), node("b", suspect=True), node("c", suspect=True, state=NodeState.DRAINING)]
+    summary = explain(gang(ask(17)), ledger(*nodes).columns).summary
+    assert "of the 3 nodes there are 1 Draining, which get no gangs; 1 of the nodes that do are suspect" in summary
+
+
 def test_gpus_are_counted_by_model():
     free = ledger(node("a", gpus=2), node("b", gpus=1, model="H100")).columns
     (blocker,) = explain(gang(ask(2, gpus=1, model="H100")), free).blockers
