@@ -2,8 +2,9 @@
 
 What is missing is created, and a stream gets the subjects that this version adds. What exists is compared with what
 this version needs, setting by setting; a difference is a `ProvisionError` naming it, since a consumer that quietly
-keeps an old filter would hand a service the wrong messages. Only a stream that is now to keep its messages for ever is
-made to: nothing is lost by that.
+keeps an old filter would hand a service the wrong messages. Two things are set right in place, as nothing is lost by
+them and a home of an earlier version must start: a stream that is now to keep its messages for ever, and the pace of a
+consumer (how long an acknowledgement may take, how often and how many at a time are delivered).
 """
 
 from __future__ import annotations
@@ -39,10 +40,8 @@ _CONSUMER_SETTINGS: Final = (
     "filter_subject",
     "ack_policy",
     "deliver_policy",
-    "ack_wait",
-    "max_deliver",
-    "max_ack_pending",
 )
+_PACE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
 
 
 async def provision(js: JetStreamContext, *, replicas: int = 1) -> None:
@@ -77,7 +76,12 @@ async def _consumer(js: JetStreamContext, stream: str, wanted: ConsumerConfig) -
     except NotFoundError:
         await js.add_consumer(stream, wanted)
         return
-    _compare(f"consumer {wanted.durable_name} of {stream}", found, wanted, _CONSUMER_SETTINGS)
+    what = f"consumer {wanted.durable_name} of {stream}"
+    _compare(what, found, wanted, _CONSUMER_SETTINGS)
+    if any(_differs(found, wanted, setting) for setting in _PACE):
+        pace = {setting: getattr(wanted, setting) for setting in _PACE if getattr(wanted, setting) is not None}
+        found = (await js.add_consumer(stream, found.evolve(**pace))).config
+    _compare(what, found, wanted, _PACE)
 
 
 async def _bucket(js: JetStreamContext, wanted: KeyValueConfig) -> None:
@@ -99,10 +103,13 @@ async def _object_store(js: JetStreamContext, wanted: ObjectStoreConfig) -> None
 
 def _compare(what: str, found: object, wanted: object, settings: tuple[str, ...]) -> None:
     for setting in settings:
-        want = getattr(wanted, setting)
-        have = getattr(found, setting)
-        if want is not None and _plain(have) != _plain(want):
-            raise ProvisionError(what, setting, have, want)
+        if _differs(found, wanted, setting):
+            raise ProvisionError(what, setting, getattr(found, setting), getattr(wanted, setting))
+
+
+def _differs(found: object, wanted: object, setting: str) -> bool:
+    want = getattr(wanted, setting)
+    return want is not None and _plain(getattr(found, setting)) != _plain(want)
 
 
 def _plain(value: object) -> object:

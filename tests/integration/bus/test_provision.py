@@ -78,6 +78,17 @@ async def test_a_consumer_with_another_filter_is_an_error(bus: Bus) -> None:
         await provision(bus.js)
 
 
+async def test_a_consumer_of_an_earlier_version_gets_the_pace_of_this_one_and_keeps_its_place(bus: Bus) -> None:
+    wanted = WATCHDOG_ATTEMPTS.config()
+    await bus.js.delete_consumer(JOBS, WATCHDOG_ATTEMPTS.durable)
+    made = await bus.js.add_consumer(JOBS, replace(wanted, ack_wait=61.0, max_deliver=3, max_ack_pending=7))
+    await provision(bus.js)
+    found = await bus.js.consumer_info(JOBS, WATCHDOG_ATTEMPTS.durable)
+    pace = (found.config.ack_wait, found.config.max_deliver, found.config.max_ack_pending)
+    assert pace == (wanted.ack_wait, wanted.max_deliver, wanted.max_ack_pending)
+    assert found.created == made.created
+
+
 async def test_a_bucket_with_another_history_is_an_error(bus: Bus) -> None:
     config = (await bus.js.stream_info(f"KV_{CATALOG_BUCKET}")).config
     await bus.js.update_stream(replace(config, max_msgs_per_subject=1))
