@@ -100,13 +100,17 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The look at the nodes before the attempt; `problems` are those of each bad node, by its name."""
+    """The look at the nodes before the attempt; `problems` are those of each bad node, by its name.
+
+    `doubts` are what may be wrong with the others.
+    """
 
     requested_at: datetime | None
     finished_at: datetime | None
     passed: bool
     bad_nodes: tuple[str, ...]
     problems: Mapping[str, tuple[str, ...]]
+    doubts: Mapping[str, tuple[str, ...]]
     node_count: int
 
 
@@ -244,6 +248,7 @@ def _diagnosis(fields: Fields) -> Diagnosis:
         passed=fields.flag("passed"),
         bad_nodes=fields.texts("badNodes"),
         problems={node.text("nodeName"): node.texts("problems") for node in nodes if not node.flag("passed")},
+        doubts={node.text("nodeName"): node.texts("doubts") for node in nodes if node.flag("passed")},
         node_count=len(nodes),
     )
 

@@ -144,12 +144,21 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
     lasted = f"{date_time(diagnosis.finished_at)}, after {took(diagnosis.requested_at, diagnosis.finished_at)}"
     if diagnosis.passed:
         yield f"diagnosis: all nodes passed ({diagnosis.node_count}) at {lasted}"
+        yield from _doubts(diagnosis)
         return
     yield f"diagnosis: failed at {lasted}: {', '.join(diagnosis.bad_nodes[:MOST_BAD_NODES])}"
     for node in diagnosis.bad_nodes[:MOST_BAD_NODES]:
         yield from (f"  {node}: {problem}" for problem in diagnosis.problems.get(node, ()))
     if len(diagnosis.bad_nodes) > MOST_BAD_NODES:
         yield f"  and {len(diagnosis.bad_nodes) - MOST_BAD_NODES} more bad nodes"
+
+
+def _doubts(diagnosis: Diagnosis) -> Iterator[str]:
+    doubtful = [(node, doubts) for node, doubts in diagnosis.doubts.items() if doubts]
+    for node, doubts in doubtful[:MOST_BAD_NODES]:
+        yield from (f"  {node}, doubtful: {doubt}" for doubt in doubts)
+    if len(doubtful) > MOST_BAD_NODES:
+        yield f"  and {len(doubtful) - MOST_BAD_NODES} more doubtful nodes"
 
 
 def _incidents(incidents: tuple[Incident, ...]) -> Iterator[str]:

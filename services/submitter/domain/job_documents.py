@@ -141,12 +141,18 @@ class CodeVersion(Answer):
 
 
 class NodeVerdict(Answer):
-    """What a diagnosis says of one node: what is wrong with it, in words, and the figures that were measured."""
+    """What a diagnosis says of one node: what is wrong with it, in words, and the figures that were measured.
+
+    `doubts` are failures that may be somebody else's, or of the moment; they fail nothing. `verdict` is green, amber or
+    red, and null in records from before there was one.
+    """
 
     node: str
     node_name: str
     passed: bool
+    verdict: str | None
     problems: list[str]
+    doubts: list[str]
     figures: dict[str, float]
 
 
@@ -181,7 +187,9 @@ class Diagnosis(Answer):
                     node=finding.node,
                     node_name=names.get(finding.node, finding.node),
                     passed=finding.node not in told.bad_nodes,
+                    verdict=finding.verdict,
                     problems=list(finding.problems),
+                    doubts=list(finding.doubts),
                     figures=finding.figures,
                 )
                 for finding in told.findings

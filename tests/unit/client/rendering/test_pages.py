@@ -99,6 +99,13 @@ class TestDescription:
                 ["diagnosis: all nodes passed (1) at 2026-01-02 12:00:01Z, after 1.0s"],
             ),
             (
+                {"passed": True, "badNodes": [], "nodes": [sound | {"doubts": ["a test with beta failed"]}], **times},
+                [
+                    "diagnosis: all nodes passed (1) at 2026-01-02 12:00:01Z, after 1.0s",
+                    "  alpha, doubtful: a test with beta failed",
+                ],
+            ),
+            (
                 {**times, "finishedAt": None, "passed": None, "badNodes": [], "nodes": []},
                 ["diagnosis: asked for at 2026-01-02 12:00:00Z, not finished"],
             ),

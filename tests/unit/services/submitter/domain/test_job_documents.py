@@ -86,7 +86,7 @@ def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
     assert waiting is not None
     assert (waiting.passed, waiting.finished_at, waiting.nodes) == (None, None, [])
     findings = (
-        ev.NodeFinding(node="n-1", figures={"gemm_ms": 3}),
+        ev.NodeFinding(node="n-1", figures={"gemm_ms": 3}, doubts=("a test failed",), verdict="amber"),
         ev.NodeFinding(node="n-2", problems=("CPU 0 computes wrong",)),
     )
     finished = ev.DiagnosisFinished(passed=False, bad_nodes=("n-2",), message="beta: CPU 0", findings=findings)
@@ -96,8 +96,24 @@ def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
     assert (told.passed, told.bad_nodes, told.message) == (False, ["beta"], "beta: CPU 0")
     assert told.finished_at is not None
     assert [each.model_dump(mode="json") for each in told.nodes] == [
-        {"node": "n-1", "nodeName": "alpha", "passed": True, "problems": [], "figures": {"gemm_ms": 3.0}},
-        {"node": "n-2", "nodeName": "beta", "passed": False, "problems": ["CPU 0 computes wrong"], "figures": {}},
+        {
+            "node": "n-1",
+            "nodeName": "alpha",
+            "passed": True,
+            "verdict": "amber",
+            "problems": [],
+            "doubts": ["a test failed"],
+            "figures": {"gemm_ms": 3.0},
+        },
+        {
+            "node": "n-2",
+            "nodeName": "beta",
+            "passed": False,
+            "verdict": None,
+            "problems": ["CPU 0 computes wrong"],
+            "doubts": [],
+            "figures": {},
+        },
     ]
     assert JobDocument.of(job, detailed=False).status.attempts[0].diagnosis is None
     assert JobDocument.of(job_after(placed(1))).status.attempts[0].diagnosis is None
