@@ -192,10 +192,8 @@ class _Run:
         self._gathered = replace(self._gathered, paired=able)
         if len(able) > 1:
             await self._search()
-            await self._reduce([node for node in able if self._is_green(node)])
-
-    def _is_green(self, node: str) -> bool:
-        return search_of(self._gathered, self._book).colour(node) == "green"
+            search = search_of(self._gathered, self._book)
+            await self._reduce([node for node in able if search.colour(node) == "green"])
 
     async def _test_memory(self, nodes: Sequence[str]) -> None:
         """Nodes of one machine one after the other; those that look slow once more."""

@@ -7,16 +7,17 @@ other problem or doubt.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.blame import PairOutcome
 from services.diagnoser.domain.book import PAIR_FIGURE, Book
-from services.diagnoser.domain.figures import FigureRule, Ruling, rule_on
-from services.diagnoser.domain.pairing import Pair, is_link
+from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Peers, Ruling, rule_on
+from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.search import Search
 from services.diagnoser.domain.verdict import Floors, Reading, broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
@@ -112,8 +113,7 @@ class Examination:
 
     def pairs(self, node: str) -> tuple[PairMeasured, ...]:
         """The pairs that the node is the first of."""
-        pairs = {value.pair for value in self._values if value.pair.first == node}
-        return tuple(self._pair(pair) for pair in sorted(pairs))
+        return tuple(self._pair(pair) for pair in self._pairs_of.get(node, ()))
 
     def looks_slow(self, node: str) -> bool:
         """Whether the last test of the node's memory says so."""
@@ -133,11 +133,8 @@ class Examination:
         own = blames[node].learned if node in blames else before.get(node, Belief())
         bad, looks = len(self._bad_readings(node)), len(self._all.readings[node])
         parts = {node: own.after(fails=bad, passes=looks - bad)}
-        parts |= {
-            part: each.learned
-            for part, each in blames.items()
-            if is_link(part) and part.startswith(f"{node}--") and (each.fails or part in before)
-        }
+        links = {pair.link: blames[pair.link] for pair in self._pairs_of.get(node, ())}
+        parts |= {link: each.learned for link, each in links.items() if each.fails or link in before}
         for device, failed in self._device_tests(node).items():
             name = f"{node}/{device}"
             if any(failed) or name in before:
@@ -160,28 +157,64 @@ class Examination:
                     tests.setdefault(figure.device, []).append(figure.device in slow)
         return tests
 
-    @property
-    def _values(self) -> Iterator[PairValue]:
-        return (value for values in self._all.rounds for value in values)
+    @cached_property
+    def _values_of(self) -> dict[Pair, list[PairValue]]:
+        found: defaultdict[Pair, list[PairValue]] = defaultdict(list)
+        for values in self._all.rounds:
+            for value in values:
+                found[value.pair].append(value)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _pairs_of(self) -> dict[str, list[Pair]]:
+        """The pairs that each node is the first of."""
+        found: defaultdict[str, list[Pair]] = defaultdict(list)
+        for pair in self._values_of:
+            found[pair.first].append(pair)
+        return found
+
+    @cached_property
+    def _tests_of(self) -> dict[str, list[PairOutcome]]:
+        """The tests that each node was in."""
+        found: defaultdict[str, list[PairOutcome]] = defaultdict(list)
+        for test in self.search.tests:
+            for node in test.pair.nodes:
+                found[node].append(test)
+        return found
 
     def _gemm(self, node: str, kind: str, device: str, ms: float) -> Ruling:
         fleet, own = self._book.fleet(kind, GEMM.name), self._book.own(node, f"{GEMM.name}/{device}")
-        return rule_on(GEMM, ms, self._other_devices(node, kind, device, ms), fleet, own)
+        others: Ordinary | list[float] | None = self._many_devices.get(kind)
+        if others is None:
+            itself = (self._place(node), device, ms)
+            others = [value for key, value in self._devices.get(kind, {}).items() if key != itself]
+        return rule_on(GEMM, ms, others, fleet, own)
 
-    def _other_devices(self, node: str, kind: str, device: str, ms: float) -> list[float]:
-        """Values of all other devices of the kind. Shares of one machine tell of the same device: it counts once."""
-        values = {
-            (self._all.machines.get(other, other), name, value)
-            for other in self._all.nodes
-            if self._all.kind(other) == kind
-            for reading in self._all.readings[other][-1:]
-            if reading is not None
-            for name, value in reading.measurement.device_ms.items()
-        }
-        return [value for *_, value in values - {(self._all.machines.get(node, node), device, ms)}]
+    def _place(self, node: str) -> str:
+        return self._all.machines.get(node, node)
+
+    @cached_property
+    def _devices(self) -> dict[str, dict[tuple[str, str, float], float]]:
+        """Values of all devices of each kind. Shares of one machine tell of the same device: it counts once."""
+        found: defaultdict[str, dict[tuple[str, str, float], float]] = defaultdict(dict)
+        for node in self._all.nodes:
+            for reading in self._all.readings[node][-1:]:
+                for name, ms in (reading.measurement.device_ms if reading else {}).items():
+                    found[self._all.kind(node)][self._place(node), name, ms] = ms
+        return found
+
+    @cached_property
+    def _many_devices(self) -> dict[str, Ordinary]:
+        """Where a kind has many devices, each is compared with all: one more or less does not matter."""
+        many = {kind: tuple(values.values()) for kind, values in self._devices.items() if len(values) > MANY}
+        return {kind: Ordinary(values, f"{len(values)} values of this run") for kind, values in many.items()}
+
+    @cached_property
+    def _memories(self) -> Peers:
+        return Peers(memory[-1] for memory in self._all.memory.values() if memory)
 
     def _memory(self, node: str, kind: str, value: float) -> Ruling:
-        others = [memory[-1] for other, memory in self._all.memory.items() if other != node and memory]
+        others = self._memories.beside(self._all.memory[node][-1])
         return rule_on(MEMORY, value, others, self._book.fleet(kind, MEMORY.name), self._book.own(node, MEMORY.name))
 
     def _slow_memory(self, node: str) -> Iterator[str]:
@@ -220,11 +253,11 @@ class Examination:
                 yield f"the link to {pair.partner(node)} is {self.search.link_colour(pair)}"
 
     def _failed(self, node: str) -> list[PairOutcome]:
-        return [test for test in self.search.tests if test.failed and node in test.pair.nodes]
+        return [test for test in self._tests_of.get(node, ()) if test.failed]
 
     def _pair(self, pair: Pair) -> PairMeasured:
-        values = [value for value in self._values if value.pair == pair]
-        tests = [test for test in self.search.tests if test.pair == pair]
+        values = self._values_of[pair]
+        tests = [test for test in self._tests_of[pair.first] if test.pair == pair]
         failed = [test for test in tests if test.failed]
         return PairMeasured(
             first=pair.first,
@@ -240,20 +273,19 @@ class Examination:
 
 def search_of(gathered: Gathered, book: Book) -> Search:
     """The search, with each test judged by all values that there are by now."""
-    values = [value for each in gathered.rounds for value in each]
+    measured = (value.bandwidth_mb_s for each in gathered.rounds for value in each)
+    peers = Peers(bandwidth for bandwidth in measured if bandwidth is not None)
     judged = (
-        tuple(PairOutcome(value.pair, _why(value, values, gathered, book)) for value in each)
-        for each in gathered.rounds
+        tuple(PairOutcome(value.pair, _why(value, peers, gathered, book)) for value in each) for each in gathered.rounds
     )
     return Search(gathered.paired, gathered.known, tuple(judged))
 
 
-def _why(value: PairValue, values: Sequence[PairValue], gathered: Gathered, book: Book) -> str:
+def _why(value: PairValue, peers: Peers, gathered: Gathered, book: Book) -> str:
     if value.problem or value.bandwidth_mb_s is None:
         return value.problem or "no result"
-    others = [other.bandwidth_mb_s for other in values if other is not value and other.bandwidth_mb_s is not None]
     fleet = book.fleet(gathered.kind(value.pair.first), PAIR_FIGURE)
-    return rule_on(BANDWIDTH, value.bandwidth_mb_s, others, fleet).why
+    return rule_on(BANDWIDTH, value.bandwidth_mb_s, peers.beside(value.bandwidth_mb_s), fleet).why
 
 
 def _measured(rule: FigureRule, ruling: Ruling, device: str | None = None) -> FigureMeasured:

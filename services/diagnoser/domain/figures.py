@@ -17,11 +17,13 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 OUTLYING: Final = 5.0
 MAD_TO_DEVIATION: Final = 1.4826
 ENOUGH_OTHERS: Final = 7
+MANY: Final = 64
 FEWEST_VALUES: Final = 3
 FEWEST_OWN: Final = 5
 
@@ -50,28 +52,49 @@ class FigureRule:
         return ordinary - value if self.more_is_better else value - ordinary
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ordinary:
     """What comparable measurements gave."""
 
     values: tuple[float, ...]
     of: str
 
-    @property
+    @cached_property
     def median(self) -> float:
         """The middle of them."""
         return statistics.median(self.values)
 
     def spread(self, noise: float) -> float:
         """How far they are apart: a robust standard deviation, and at least the noise of the figure."""
-        middle = self.median
-        mad = statistics.median([abs(value - middle) for value in self.values])
-        return max(MAD_TO_DEVIATION * mad, noise * abs(middle))
+        return max(MAD_TO_DEVIATION * self._mad, noise * abs(self.median))
 
     def percentile(self, value: float) -> float:
         """Which part of them, in percent, the value is above of."""
-        ordered = sorted(self.values)
-        return 50 * (bisect_left(ordered, value) + bisect_right(ordered, value)) / len(ordered)
+        return 50 * (bisect_left(self._ordered, value) + bisect_right(self._ordered, value)) / len(self._ordered)
+
+    @cached_property
+    def _mad(self) -> float:
+        return statistics.median([abs(value - self.median) for value in self.values])
+
+    @cached_property
+    def _ordered(self) -> list[float]:
+        return sorted(self.values)
+
+
+class Peers:
+    """All values of a figure in one run; each is judged by the others, or by all of them where they are many."""
+
+    def __init__(self, values: Iterable[float]) -> None:
+        self._values = tuple(values)
+        self._all = Ordinary(self._values, f"{len(self._values)} values of this run")
+
+    def beside(self, value: float) -> Ordinary | tuple[float, ...]:
+        """What the value, which is one of them, is compared with. Among many it does not matter itself."""
+        if len(self._values) > MANY:
+            return self._all
+        others = list(self._values)
+        others.remove(value)
+        return tuple(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +116,12 @@ class Ruling:
 def rule_on(
     figure: FigureRule,
     value: float,
-    others: Iterable[float] = (),
+    others: Ordinary | Iterable[float] = (),
     fleet: Sequence[float] = (),
     own: Sequence[float] = (),
 ) -> Ruling:
     """The ruling on a value, beside the others of this run, the fleet's past and the node's own."""
-    ordinary = _ordinary(tuple(others), tuple(fleet))
+    ordinary = others if isinstance(others, Ordinary) else _ordinary(tuple(others), tuple(fleet))
     why = _floor(figure, value) or _stands_out(figure, value, ordinary) or _stands_out(figure, value, _past(own))
     if ordinary is None:
         return Ruling(value, why, "the floor alone" if figure.floor is not None else "nothing yet")

@@ -75,7 +75,7 @@ class Search:
 
     def link_colour(self, pair: Pair) -> Colour:
         """What the tests say of the link between two nodes."""
-        failures = sum(test.failed for test in self.tests if test.pair == pair)
+        failures = sum(test.failed for test in self._of(pair.first) if test.pair == pair)
         if failures >= 2 and self._suspicion(pair.link) >= LINK_RED:
             return "red"
         return "amber" if failures and self._suspicion(pair.link) >= SUSPECT else "green"

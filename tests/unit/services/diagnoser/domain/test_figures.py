@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from services.diagnoser.domain.figures import FigureRule, rule_on
+from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Peers, rule_on
 
 GEMM = FigureRule("compute", "GFLOP/s", floor=50.0, noise=0.02)
 LATENCY = FigureRule("latency", "µs", more_is_better=False, floor=500.0, noise=0.05)
@@ -77,3 +77,12 @@ def test_noise_alone_is_never_bad_in_fifty_runs_of_eight() -> None:
     for seed in range(50):
         values = around(10, 8, part=0.06, seed=seed)
         assert not [v for at, v in enumerate(values) if rule_on(noisy, v, values[:at] + values[at + 1 :]).is_bad]
+
+
+def test_of_few_values_each_is_judged_by_the_others_and_of_many_by_all() -> None:
+    few, many = Peers([1.0, 2.0, 2.0]), Peers(around(100, MANY + 1))
+    assert few.beside(2.0) == (1.0, 2.0)
+    found = many.beside(100.0)
+    assert isinstance(found, Ordinary)
+    assert len(found.values) == MANY + 1
+    assert rule_on(GEMM, 80, found).is_bad
