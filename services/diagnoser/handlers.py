@@ -132,6 +132,7 @@ def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Sub
         session=f"{job.id}-{job.attempt.number}",
         nodes=request.nodes,
         machines=request.machines,
+        names=request.names,
         devices=_devices(job.attempt),
         places=places,
         in_use=held & frozenset(request.nodes),

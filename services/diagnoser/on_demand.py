@@ -101,6 +101,7 @@ class OnDemand:
             machines={node: each.labels.get(_MACHINE_LABEL, node) for node, each in reported.items()},
             devices={node: each.devices for node, each in reported.items()},
             in_use=self._holdings.held() & reported.keys(),
+            names=names,
             injections=read_injections(wanted.inject, ids),
             thorough=wanted.thorough,
         )

@@ -64,6 +64,7 @@ class Subject:
     places: Mapping[str, bool] = field(default_factory=dict)
     in_use: frozenset[str] = frozenset()
     injections: tuple[Injection, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     thorough: bool = False
 
     @property
@@ -122,7 +123,7 @@ class _Run:
         self._floors = floors
         self._chance = chance
         self._still_wanted = still_wanted
-        self._gathered = Gathered(subject.nodes, subject.machines, subject.devices, {})
+        self._gathered = Gathered(subject.nodes, subject.machines, subject.devices, {}, names=subject.names)
 
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
@@ -232,7 +233,8 @@ class _Run:
     async def _exchange(self, pair: Pair) -> PairValue:
         served = await self._test(pair.second, "serve")
         if served.served is None:
-            return PairValue(pair, problem=f"{pair.second}: {served.problem or 'it does not listen'}")
+            name = self._gathered.name(pair.second)
+            return PairValue(pair, problem=f"{name}: {served.problem or 'it does not listen'}")
         answer = await self._test(pair.first, "exchange", (served.served,))
         problem = answer.problem or answer.problems.get(pair.second, "")
         figures = answer.peers.get(pair.second, {})

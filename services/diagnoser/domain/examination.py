@@ -52,6 +52,11 @@ class Gathered:
     paired: tuple[str, ...] = ()
     worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gang_problems: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name(self, node: str) -> str:
+        """What people call the node."""
+        return self.names.get(node, node)
 
     def kind(self, node: str) -> str:
         """Which machines the node's figures can be compared with."""
@@ -241,16 +246,18 @@ class Examination:
         return self.search.colour(node) if node in self.search.nodes else "green"
 
     def _why_red(self, node: str) -> str:
-        partners = sorted({test.pair.partner(node) for test in self._failed(node)})
+        partners = sorted({self._all.name(test.pair.partner(node)) for test in self._failed(node)})
         why = self._failed(node)[-1].why
         return f"tests with {', '.join(partners)} failed: {why}"
 
     def _doubts_of_pairs(self, node: str) -> Iterator[str]:
         if self._colour_of_pairs(node) == "amber":
-            yield from (f"a test with {test.pair.partner(node)} failed: {test.why}" for test in self._failed(node)[:1])
+            for test in self._failed(node)[:1]:
+                yield f"a test with {self._all.name(test.pair.partner(node))} failed: {test.why}"
         for pair in sorted({test.pair for test in self._failed(node)}):
-            if self.search.link_colour(pair) != "green":
-                yield f"the link to {pair.partner(node)} is {self.search.link_colour(pair)}"
+            colour = self.search.link_colour(pair)
+            if colour != "green":
+                yield f"the link to {self._all.name(pair.partner(node))} is {colour}"
 
     def _failed(self, node: str) -> list[PairOutcome]:
         return [test for test in self._tests_of.get(node, ()) if test.failed]

@@ -251,3 +251,9 @@ async def test_a_suspect_is_probed_several_times_and_two_failures_of_a_device_ar
     examination = await examined(cluster, book=book)
     assert cluster.probes == [*FOUR, "n-2", "n-2", "n-2", "n-2"]
     assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}
+
+
+async def test_other_nodes_are_called_by_their_names() -> None:
+    names = {node: f"vm-{node}" for node in FOUR}
+    examination = await examined(Cluster(), FOUR, "flaky:n-3:1", names=names)
+    assert "tests with vm-n-1, vm-n-2, vm-n-4 failed" in told(examination, "n-3")
