@@ -24,8 +24,6 @@ from shared.units import KIB
 ETC_DIR: Final = "/etc/trainmaster"
 LOOPBACK: Final = "127.0.0.1"
 HOSTS_VARIABLE_MAX_BYTES: Final = 100 * KIB
-# Where the `deepspeed` launcher looks for the hosts where it is not told otherwise.
-DEEPSPEED_HOSTFILE: Final = "/job/hostfile"
 DEFAULT_MASTER_PORT: Final = 23456
 
 _UNFIT_FOR_NAME: Final = re.compile(r"[^A-Z0-9]", re.ASCII)

@@ -10,6 +10,8 @@ import re
 from typing import Final
 
 MASTER_ROLE: Final = "master"
+# Where the `deepspeed` launcher looks for the hosts where it is not told otherwise.
+DEEPSPEED_HOSTFILE: Final = "/job/hostfile"
 RESERVED_NAMES: Final = frozenset({"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "NPROC_PER_NODE"})
 RESERVED_PREFIXES: Final = ("PET_", "TM_", "VC_")
 

@@ -10,10 +10,11 @@ from services.scheduler.domain.terms import Terms
 from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
 from shared import catalog
 from shared.catalog.fields import file_path
-from shared.environment import DEEPSPEED_HOSTFILE, GangEnvironment, GangShape, MountPath, RoleShape, rank_order
+from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
 from shared.events import Placed, ResolvedMount
 from shared.jobs import Job
 from shared.jobspec.models import TrainingSpec
+from shared.jobspec.reserved import DEEPSPEED_HOSTFILE
 
 # Nothing runs without these; a storage that an admin made of one of them cannot be hidden.
 _SYSTEM: Final = frozenset(

@@ -13,11 +13,10 @@ from pydantic import TypeAdapter
 
 from shared.documents.fields import shown
 from shared.documents.parsing import pointer
-from shared.environment import DEEPSPEED_HOSTFILE
 from shared.errors import Violation
 from shared.jobspec.draft import Draft
 from shared.jobspec.models import TEMPLATES, MountPath, Replicas
-from shared.jobspec.reserved import MASTER_ROLE
+from shared.jobspec.reserved import DEEPSPEED_HOSTFILE, MASTER_ROLE
 from shared.jobspec.rules.roles import role_names
 
 _ROLES: Final = ("spec", "roles")

@@ -77,8 +77,9 @@ class TestRanks:
     def test_ranks_are_exactly_zero_to_world_size(self, roles):
         gang = shape(*roles)
         environment = GangEnvironment(gang)
-        given_ranks = [int(environment.variables(*replica)["RANK"]) for replica in replicas(gang)]
-        assert sorted(given_ranks) == list(range(sum(role.replicas for role in roles)))
+        given = [environment.variables(*replica) for replica in replicas(gang)]
+        assert sorted(int(variables["RANK"]) for variables in given) == list(range(len(given)))
+        assert {int(variables["WORLD_SIZE"]) for variables in given} == {len(given)}
 
     @given(role_shapes)
     def test_the_master_address_is_the_host_of_rank_zero_in_every_replica(self, roles):

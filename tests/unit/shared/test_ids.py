@@ -31,6 +31,20 @@ def test_different_parts_never_share_a_digest(a: str, b: str, c: str, d: str) ->
     assert (name_token(a, b) == name_token(c, d)) == ((a, b) == (c, d))
 
 
+replicas = st.tuples(
+    st.integers(1, 9999),
+    st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True),
+    st.integers(0, 99_999),
+)
+
+
+@given(replicas, replicas)
+def test_no_two_replicas_share_a_name_and_every_name_is_a_label(one: tuple[int, str, int], other: tuple[int, str, int]):
+    job = new_job_id()
+    assert (replica_id(job, *one) == replica_id(job, *other)) == (one == other)
+    assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", replica_id(job, *one))
+
+
 def test_names_nest_as_documented() -> None:
     assert gang_id("tj-a", 2) == "tj-a-2"
     assert replica_id("tj-a", 2, "worker", 3) == "tj-a-2-worker-3"

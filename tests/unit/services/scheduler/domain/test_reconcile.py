@@ -334,6 +334,21 @@ class TestLosing:
         assert life.called(StartGang) == 2
         assert life.job.state is JobState.STARTING
 
+    def test_a_job_that_succeeded_is_not_run_again_when_its_gang_is_lost(self):
+        life = running().exits(index=0).exits(index=1).wait(1).look().loses_the_gang()
+        life.restart()
+        life.look()
+        assert life.job.state is JobState.SUCCEEDED
+        assert (life.called(StartGang), len(life.job.attempts)) == (1, 1)
+
+    def test_a_replica_that_succeeded_has_still_succeeded_when_the_rest_is_lost(self):
+        life = running().exits(index=0).look().wait(2).look().loses_the_gang()
+        life.restart()
+        life.look()
+        causes = {replica.index: replica.exit.cause for replica in life.job.attempt.replicas.values()}
+        assert life.job.attempt.replicas["worker-0"].state == "Succeeded"
+        assert causes[1] == "lost"
+
 
 class LifeMachine(RuleBasedStateMachine):
     """Anything may happen to a gang of three at any time, the scheduler dying included."""

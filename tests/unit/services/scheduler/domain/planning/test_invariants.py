@@ -4,6 +4,7 @@ A crash forgets everything but what is on record (which gangs wait, which hold w
 The numbers are those under which these invariants are commonly listed: capacity (1), conservation and incremental
 counts (2), all or nothing (3), devices (4), eligibility (6), hard topology (7), determinism (9), work conservation
 (10), quotas (12), evictions (14), and that skipping shapes which failed skips nobody who would have fitted (25).
+`services/scheduler/test_invariants_have_tests.py` says which tests hold all 25 of them.
 """
 
 from __future__ import annotations
