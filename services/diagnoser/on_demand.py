@@ -27,6 +27,7 @@ from shared.events import NodeDiagnosed, NodeReported
 from shared.tasks import end
 
 AT_ONCE: Final = 4
+KEPT: Final = 200
 _ID_BYTES: Final = 6
 _MACHINE_LABEL: Final = "machine"
 
@@ -106,7 +107,7 @@ class OnDemand:
             thorough=wanted.thorough,
         )
         running = self._planned(subject, by)
-        self._running[running.id] = running
+        self._remember(running)
         clusters = {each.cluster for each in reported.values()}
         occasion = Occasion(running.id, min(clusters), running.began, names, injected=subject.injected)
         self._begin(subject, occasion, running)
@@ -150,6 +151,13 @@ class OnDemand:
             in_use=tuple(sorted(subject.in_use)),
             injected=subject.injected,
         )
+
+    def _remember(self, running: Running) -> None:
+        """Keep it, and forget the oldest of many that have ended; their reports are on record."""
+        ended = [each.id for each in self._running.values() if each.state != "running"]
+        for diagnosis in ended[: max(len(ended) - KEPT, 0)]:
+            del self._running[diagnosis]
+        self._running[running.id] = running
 
     def _begin(self, subject: Subject, occasion: Occasion, running: Running) -> None:
         self._log.info("diagnosis_begun", diagnosis=running.id, by=running.by, budget_s=running.budget_s)
