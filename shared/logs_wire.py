@@ -151,7 +151,7 @@ def decode_chunk(subject: str, headers: Mapping[str, str] | None, data: bytes) -
     replica, given = _replica_of(_LOG_SUBJECT, subject), headers or {}
     try:
         return Chunk(
-            file=_file_of(replica, given["Tm-Kind"], unquote(given.get("Tm-Path", ""), errors="surrogateescape")),
+            file=_file_of(replica, given["Tm-Kind"], _unquoted(given["Tm-Path"]) if "Tm-Path" in given else ""),
             offset=_count(given["Tm-Offset"]),
             data=data,
             generation=_count(given.get("Tm-Generation", "1"), least=1),
@@ -198,6 +198,10 @@ def decode_kept(subject: str, body: bytes) -> Kept:
 
 def _quoted(path: str) -> str:
     return quote(path.encode("utf-8", "surrogateescape"))
+
+
+def _unquoted(path: str) -> str:
+    return unquote(path, errors="surrogateescape")
 
 
 @lru_cache(_REPLICAS_KNOWN)
