@@ -80,7 +80,9 @@ async def _consumer(js: JetStreamContext, stream: str, wanted: ConsumerConfig) -
     _compare(what, found, wanted, _CONSUMER_SETTINGS)
     if any(_differs(found, wanted, setting) for setting in _PACE):
         pace = {setting: getattr(wanted, setting) for setting in _PACE if getattr(wanted, setting) is not None}
-        found = (await js.add_consumer(stream, found.evolve(**pace))).config
+        await js.add_consumer(stream, found.evolve(**pace))
+        # The answer to the change may still have what was before it.
+        found = (await js.consumer_info(stream, str(wanted.durable_name))).config
     _compare(what, found, wanted, _PACE)
 
 

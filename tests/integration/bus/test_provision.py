@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from shared.bus.streams import (
     bucket_configs,
     stream_configs,
 )
+from tests.support.nats import NatsServer
 
 
 async def test_everything_that_is_named_exists_afterwards(bus: Bus) -> None:
@@ -78,15 +80,27 @@ async def test_a_consumer_with_another_filter_is_an_error(bus: Bus) -> None:
         await provision(bus.js)
 
 
-async def test_a_consumer_of_an_earlier_version_gets_the_pace_of_this_one_and_keeps_its_place(bus: Bus) -> None:
-    wanted = WATCHDOG_ATTEMPTS.config()
-    await bus.js.delete_consumer(JOBS, WATCHDOG_ATTEMPTS.durable)
-    made = await bus.js.add_consumer(JOBS, replace(wanted, ack_wait=61.0, max_deliver=3, max_ack_pending=7))
+async def test_consumers_of_an_earlier_version_get_the_pace_of_this_one_and_keep_their_place(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path / "nats")
+    server.start()
+    await server.wipe()
+    bus = await server.bus()
+    made = []
+    for each in REACTIONS:
+        slower = replace(each.config(), ack_wait=61.0, max_ack_pending=7)
+        made.append(await bus.js.add_consumer(each.stream, slower))
+    await bus.close()
+    server.kill()
+    server.start()
+    bus = await server.bus()
     await provision(bus.js)
-    found = await bus.js.consumer_info(JOBS, WATCHDOG_ATTEMPTS.durable)
-    pace = (found.config.ack_wait, found.config.max_deliver, found.config.max_ack_pending)
-    assert pace == (wanted.ack_wait, wanted.max_deliver, wanted.max_ack_pending)
-    assert found.created == made.created
+    found = [await bus.js.consumer_info(each.stream, each.durable) for each in REACTIONS]
+    await bus.close()
+    server.kill()
+    wanted = [each.config() for each in REACTIONS]
+    assert [each.config.ack_wait for each in found] == [each.ack_wait for each in wanted]
+    assert [each.config.max_ack_pending for each in found] == [each.max_ack_pending for each in wanted]
+    assert [each.created for each in found] == [each.created for each in made]
 
 
 async def test_a_bucket_with_another_history_is_an_error(bus: Bus) -> None:
