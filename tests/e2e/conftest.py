@@ -13,9 +13,9 @@ from tests.support.platform import Platform, await_
 
 @pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A running platform with two nodes and a storage `scratch`."""
+    """A running platform with two nodes, each on a leaf of its own, and a storage `scratch`."""
     home = tmp_path_factory.mktemp("platform") / "home"
-    yield from _running(Platform(home, nodes=2), tmp_path_factory.mktemp("scratch"))
+    yield from _running(Platform(home, nodes=2, leaves=2), tmp_path_factory.mktemp("scratch"))
 
 
 @pytest.fixture

@@ -115,6 +115,16 @@ def test_a_size_that_can_never_fit_is_refused_with_the_largest_that_would(platfo
     assert f"give at most {most}" in refused.text
 
 
+def test_a_gang_that_is_larger_than_the_one_leaf_it_asks_for_would_start_on_two(platform: Platform) -> None:
+    replicas = int(max(_nodes(platform).values()) / 0.25) + 1
+    topology = {"mode": "hard", "level": "leaf"}
+    with platform.http as http:
+        planned = http.post("/v1/plans", json=job_document("hard", "true", replicas=replicas, topology=topology)).json()
+    assert not planned["starts"]
+    assert "not in one leaf" in planned["summary"]
+    assert "spec.topology.mode=soft" in [change["setting"] for change in planned["changes"]]
+
+
 def _nodes(platform: Platform) -> dict[str, float]:
     """Cores by node."""
     items = json.loads(platform.cli("get", "nodes", "-o", "json").stdout)["items"]

@@ -37,6 +37,7 @@ class Platform:
 
     home: Path
     nodes: int = 1
+    leaves: int = 0
     port: int = field(default_factory=free_port)
     scratch: Path = Path()
 
@@ -70,7 +71,8 @@ class Platform:
 
     def up(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        self.cli("up", "--home", str(self.home), "--port", str(self.port), "--nodes", str(self.nodes), "--detach")
+        cluster = ("--nodes", str(self.nodes), "--leaves", str(self.leaves))
+        self.cli("up", "--home", str(self.home), "--port", str(self.port), *cluster, "--detach")
 
     def down(self) -> None:
         if self.pid is not None:
