@@ -2,7 +2,8 @@
 
 A rulebook holds all of them for one job, so that a chunk is searched once. Jobs that bring no messages share one;
 others share with jobs that bring the same. One is made in a thread at the first chunk that needs it, and kept while it
-is among the last `KEPT` that were used, so a user's messages are in no other job's way.
+is among the last `KEPT` that were used, so a user's messages are in no other job's way. Of terms that were seen before
+the rulebook is found by the object itself: to compare or hash many messages would take as long as the search.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from services.watchdog.domain.rules import LineRule, Rule
 from services.watchdog.domain.terms import Terms
 
 KEPT: Final = 256
+READY_MAX: Final = 4096
 
 _Key = tuple[tuple[LineRule, ...], bool]
 
@@ -35,6 +37,7 @@ class Rulebooks:
         self._added: tuple[Rule, ...] = ()
         self.shadow: Mapping[str, Rule] = {}
         self._books: OrderedDict[_Key, Rulebook] = OrderedDict()
+        self._ready: dict[int, tuple[Terms, Rulebook]] = {}
         self.catalogue = Catalogue.of(self._built_in, self._presets)
 
     def replace_added(self, rules: Sequence[Rule], shadow: Sequence[Rule] = ()) -> None:
@@ -42,11 +45,22 @@ class Rulebooks:
         self._added = tuple(rules)
         self.shadow = {rule.id: rule for rule in shadow}
         self._books.clear()
+        self._ready.clear()
         self.catalogue = Catalogue.of((*self._added, *self._built_in), self._presets)
 
     async def of(self, terms: Terms) -> Rulebook:
         """The rulebook for a job with these terms."""
-        key = (terms.messages, terms.uses_presets)
+        ready = self._ready.get(id(terms))
+        if ready is not None:
+            return ready[1]
+        book = await self._book((terms.messages, terms.uses_presets))
+        if len(self._ready) >= READY_MAX:
+            self._ready.clear()
+        # Terms that are kept here keep their id.
+        self._ready[id(terms)] = terms, book
+        return book
+
+    async def _book(self, key: _Key) -> Rulebook:
         book = self._books.get(key)
         while book is None:
             rules = self._rules(key)
@@ -57,6 +71,7 @@ class Rulebooks:
         self._books.move_to_end(key)
         while len(self._books) > KEPT:
             self._books.popitem(last=False)
+            self._ready.clear()
         return book
 
     def _rules(self, key: _Key) -> tuple[LineRule, ...]:
