@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from nats.aio.msg import Msg
 from torch.utils.tensorboard import SummaryWriter
 
 from services.agent.domain.tail import NOTICE
 from shared.bus import Bus
 from shared.bus.provision import provision
 from shared.bus.streams import LOGS, watchdog_partition
-from shared.logs_wire import partition_of
+from shared.logs_wire import PHASE_FILE, partition_of
 from tests.support.event_files import scalars, version
 from tests.support.logs import (
     AgentProcess,
@@ -326,3 +327,28 @@ async def test_a_directory_that_is_taken_away_is_shipped_to_its_end(bus: Bus, tm
         await kept.until_ended(job)
         assert await kept.raw(job) == b"last words\n"
         assert not list(tmp_path.glob("agent/*"))
+
+
+async def test_a_phase_that_is_declared_in_a_file_is_told_and_leaves_the_log_as_it_is(bus: Bus, tmp_path: Path):
+    told: list[str] = []
+
+    async def on_chunk(message: Msg) -> None:
+        told.append((message.headers or {}).get("Tm-Phase", ""))
+
+    async with shipping(bus, tmp_path) as (kept, _):
+        await bus.client.subscribe("tm.log.>", cb=on_chunk)
+        job = await submit(bus)
+        replica = start_replica(tmp_path, job)
+        replica.write(b"saving\n")
+        await kept.until_sized(job, 7)
+        (replica.path / "tmp").mkdir()
+        (replica.path / "tmp" / PHASE_FILE).write_text("checkpoint\n")
+
+        async def look() -> bool | None:
+            return True if "checkpoint" in told else None
+
+        await eventually(look)
+        replica.write(b"saved\n")
+        replica.end()
+        assert await replica.until_shipped() == 13
+        assert await kept.raw(job) == b"saving\nsaved\n"
