@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.scheduler.engines.local.inventory import look_at_machine, split
+from services.scheduler.domain.split import Split
+from services.scheduler.engines.local.inventory import divided, look_at_machine
 from tests.support.platform import Platform, await_, job_document
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -19,7 +20,7 @@ DIAGNOSED = {"diagnosis": {"enabled": True}}
 
 def node_ids(count: int) -> list[str]:
     """The ids that this machine's nodes have in every platform."""
-    return [offer.id for offer in split(look_at_machine(), count)]
+    return [offer.id for offer in divided(look_at_machine(), Split(count))]
 
 
 @pytest.fixture
