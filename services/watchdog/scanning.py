@@ -105,17 +105,23 @@ class PartitionScanner:
     async def run(self) -> None:
         """Read until cancelled."""
         await self._feed.open()
-        while True:
-            messages = await self._feed.batch()
-            try:
-                await self._take(messages)
-            except sqlite3.Error as error:
-                # Nothing was acknowledged, so all of it comes again.
-                self._log.error("batch_not_kept", reason=str(error))
-                await self._clock.sleep(_TROUBLE_PAUSE_S)
-            except (BusUnavailableError, NatsError, APIError, OSError) as error:
-                self._log.warning("batch_interrupted", reason=str(error) or type(error).__name__)
-                await self._clock.sleep(_TROUBLE_PAUSE_S)
+        try:
+            while True:
+                await self._take_or_pause(await self._feed.batch())
+        finally:
+            # Else the first chunks of what comes next would be sent here, and all others be put back as behind a gap.
+            await self._feed.close()
+
+    async def _take_or_pause(self, messages: Sequence[Msg]) -> None:
+        try:
+            await self._take(messages)
+        except sqlite3.Error as error:
+            # Nothing was acknowledged, so all of it comes again.
+            self._log.error("batch_not_kept", reason=str(error))
+            await self._clock.sleep(_TROUBLE_PAUSE_S)
+        except (BusUnavailableError, NatsError, APIError, OSError) as error:
+            self._log.warning("batch_interrupted", reason=str(error) or type(error).__name__)
+            await self._clock.sleep(_TROUBLE_PAUSE_S)
 
     async def watch_backlog(self) -> None:
         """Return when everything has been read that was there at the start."""
