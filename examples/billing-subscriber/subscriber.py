@@ -29,7 +29,6 @@ from pathlib import Path
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.errors import APIError, NotFoundError
 
 BATCH = 100
@@ -116,7 +115,7 @@ async def take_new(client: Client, access: dict, ledger: Ledger, *, once: bool) 
     while True:
         try:
             messages = await consumer.fetch(BATCH, timeout=WAIT_S)
-        except NatsTimeoutError:
+        except TimeoutError:  # the client raises its own or the plain one, as the last answer came
             if once:
                 return
             continue

@@ -51,11 +51,9 @@ def _billed(platform: Platform, job: str) -> int:
 
 def _subscribe(platform: Platform, database: Path, option: str) -> None:
     access = platform.home / "config" / "billing.json"
-    subprocess.run(
-        [sys.executable, str(SUBSCRIBER), "--access", str(access), "--database", str(database), option],
-        check=True,
-        capture_output=True,
-    )
+    command = [sys.executable, str(SUBSCRIBER), "--access", str(access), "--database", str(database), option]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def _counted(database: Path) -> dict[str, int]:
