@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.engines.local.memory_groups import find_memory_groups
@@ -15,6 +17,9 @@ from services.scheduler.ports import CaughtUp, GangStart, Observation, ReplicaEx
 from shared.clock import Clock
 from shared.events import ReplicaExit
 from shared.ids import new_job_id
+
+PYTHON: Final = Path(sys.executable).resolve()
+"""The interpreter itself: a virtual environment may lie in /tmp, which a sandbox has for its own."""
 
 ROLE = "worker"
 ALL_OF_IT_S = 20

@@ -16,7 +16,7 @@ from services.agent.phases import declared_in
 from services.scheduler.engines.local.engine import LocalSettings
 from services.scheduler.engines.local.memory_groups import find_memory_groups
 from shared.events import OutOfMemory
-from tests.support.local_engine import Bench, appears, bench, gang_of, identity, log_of, replica_dir
+from tests.support.local_engine import PYTHON, Bench, appears, bench, gang_of, identity, log_of, replica_dir
 
 
 @pytest.fixture(params=[True, False], ids=["sandbox", "no sandbox"])
@@ -40,7 +40,7 @@ async def test_exit_codes_and_signals_are_told_apart(desk: Bench):
 
 @pytest.mark.skipif(find_memory_groups() is None, reason="no memory groups can be made here")
 async def test_more_than_its_memory_ends_a_replica_for_certain_and_no_other(desk: Bench):
-    hungry = f"{sys.executable} -c 'bytearray(64 << 20)'"
+    hungry = f"{PYTHON} -c 'bytearray(64 << 20)'"
     gang = gang_of(f"exec {hungry}", f"{hungry}; exit 3")
     small, shell_survives = (replace(start, memory_bytes=32 << 20) for start in gang.replicas)
     roomy = replace(shell_survives, index=2, env=identity(gang.job, 2), memory_bytes=256 << 20, command="true")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from services.scheduler.ports import CodeInline, GangStart
 from services.watchdog.adapters.agents import decode_look
 from services.watchdog.domain.folding import Folded, fold, ranks_of
 from shared.agent_evidence import MachineLook, ReplicaLook, StacksRequest, encode_request
-from tests.support.local_engine import appears, bench, gang_of, replica_dir
+from tests.support.local_engine import PYTHON, appears, bench, gang_of, replica_dir
 
 TRAIN = """
 import sys, time
@@ -36,7 +35,7 @@ def train(rank):
 
 train(int(sys.argv[1]))
 """
-COMMAND = f"{sys.executable} train.py"
+COMMAND = f"{PYTHON} train.py"
 
 
 def no_gpus() -> tuple[tuple[()], tuple[()]]:
@@ -84,7 +83,7 @@ async def test_the_one_rank_that_does_not_wait_with_the_others_is_named(
 
 async def test_workers_of_torchrun_are_ranks_and_their_helpers_are_not(settings: LocalSettings, home: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('up', flush=True)\ntime.sleep(600)\n"
-    workers = " & ".join(f'LOCAL_RANK={rank} RANK={rank + 4} {sys.executable} -c "$CODE"' for rank in range(2))
+    workers = " & ".join(f'LOCAL_RANK={rank} RANK={rank + 4} {PYTHON} -c "$CODE"' for rank in range(2))
     gang = gang_of(f"{workers} & wait", env={"CODE": code, "RANK": "0"})
     async with bench(settings) as desk:
         await desk.engine.start(gang)
@@ -147,7 +146,7 @@ async def test_open_collectives_come_from_the_flight_recorder_and_no_code_from_i
     variables = {"LOCAL_RANK": "0", "RANK": "4", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/pipe-", "DUMP": dump}
     settings_of_recorder = {**variables, "TORCH_FR_DUMP_TEMP_FILE": "/tmp/trace-"}
     exported = " ".join(f"{name}={value}" for name, value in settings_of_recorder.items())
-    gang = gang_of(f'env {exported} {sys.executable} -c "$CODE" & wait', env={"CODE": RECORDER})
+    gang = gang_of(f'env {exported} {PYTHON} -c "$CODE" & wait', env={"CODE": RECORDER})
     async with bench(settings) as desk:
         await desk.engine.start(gang)
         await appears(replica_dir(home, gang) / "log", "up")
