@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from nats.aio.msg import Msg
@@ -25,14 +25,6 @@ from shared.logs_wire import Chunk, Kept, MalformedChunkError, decode_chunk, enc
 
 _RETRY_S: Final = 1.0
 _RETRY_MAX_S: Final = 15.0
-
-
-class Announcer(Protocol):
-    """Tells the agents what is kept."""
-
-    async def announce(self, answers: Iterable[Kept]) -> None:
-        """Publish; what is lost is asked for again."""
-        ...
 
 
 class BusAnnouncer:

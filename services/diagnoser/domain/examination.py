@@ -307,8 +307,3 @@ def _measured(rule: FigureRule, ruling: Ruling, device: str | None = None) -> Fi
         against=ruling.against,
         why=f"{device}: {ruling.why}" if device and ruling.why else ruling.why,
     )
-
-
-def _remembered(part: str, belief: Belief) -> PartBelief:
-    suspicion, fails = round(belief.suspicion, 6), round(belief.fails, 4)
-    return PartBelief(part=part, suspicion=suspicion, evidence=belief.evidence, fails=fails)

@@ -49,9 +49,7 @@ class Lane:
         return self.priority + (max(now - self.since[0], timedelta()) // AGEING if self.since else 0)
 
 
-LineTotals = tuple[int, int, int]
 LineKey = tuple[Pools, str, str]
-LaneTotals = tuple[int, int, int]
 LaneKey = tuple[object, ...]
 
 
