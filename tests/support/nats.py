@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nats.aio.client import Client as NatsClient
+
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision
 
@@ -84,3 +86,13 @@ class NatsServer:
         await asyncio.gather(*(bus.js.delete_stream(str(name)) for name in names))
         await provision(bus.js)
         await bus.close()
+
+
+async def registered(client: NatsClient) -> None:
+    """Return once the server knows every subscription of the client.
+
+    A flush writes its PING at once, and may overtake a SUB that still waits for the client's flusher; the second is
+    written after that has run.
+    """
+    await client.flush()
+    await client.flush()

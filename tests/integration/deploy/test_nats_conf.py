@@ -28,7 +28,7 @@ from shared.logs_wire import LOG_PARTITIONS
 from shared.vault import Keyring, Vault
 from tests.support.archiving import acknowledge_all
 from tests.support.jobs import START, event, placed, submitted
-from tests.support.nats import NatsServer
+from tests.support.nats import NatsServer, registered
 
 PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 
@@ -69,7 +69,7 @@ async def buses(server: GuardedServer) -> AsyncIterator[dict[str, Bus]]:
 
 async def hears_nothing(buses: dict[str, Bus], user: str, subject: str) -> None:
     subscription = await buses[user].client.subscribe(subject)
-    await buses[user].client.flush()
+    await registered(buses[user].client)
     await buses["platform"].client.publish(subject, b"secret")
     with pytest.raises(TimeoutError):
         await subscription.next_msg(timeout=0.3)
@@ -150,7 +150,7 @@ async def test_the_watchdog_takes_every_partition_beside_logs_and_not_for_it(bus
 
 async def test_the_agent_hears_what_is_kept_and_nothing_of_the_jobs(buses: dict[str, Bus]) -> None:
     heard = await buses["agent"].client.subscribe("tm.kept.>")
-    await buses["agent"].client.flush()
+    await registered(buses["agent"].client)
     await buses["logs"].client.publish("tm.kept.tj-a.1.worker.0", b"{}")
     assert (await heard.next_msg(timeout=5)).data == b"{}"
     await hears_nothing(buses, "agent", "tm.job.tj-a.state.submitted")
@@ -161,7 +161,7 @@ async def test_the_diagnoser_asks_the_agent_and_gets_its_answer(buses: dict[str,
         await message.respond(b"well: " + message.data)
 
     await buses["agent"].client.subscribe(probe_subject("host-1"), cb=answer)
-    await buses["agent"].client.flush()
+    await registered(buses["agent"].client)
     assert await buses["diagnoser"].ask(probe_subject("host-1"), b"you?", within_s=5) == b"well: you?"
 
 
@@ -170,7 +170,7 @@ async def test_nobody_else_asks_the_agent_and_it_says_nothing_unasked(buses: dic
         with pytest.raises(BusUnavailableError):
             await buses[user].ask(probe_subject("host-2"), b"", within_s=0.1)
     heard = await buses["diagnoser"].client.subscribe("_INBOX_diagnoser.unasked")
-    await buses["diagnoser"].client.flush()
+    await registered(buses["diagnoser"].client)
     await buses["agent"].client.publish("_INBOX_diagnoser.unasked", b"")
     with pytest.raises(TimeoutError):
         await heard.next_msg(timeout=0.2)

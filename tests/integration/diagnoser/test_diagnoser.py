@@ -27,7 +27,7 @@ from shared.diagnosis_wire import cancel_subject, decode_test_request, encode_te
 from shared.ids import UserId, new_job_id
 from shared.jobs import Attempt
 from tests.support import jobs
-from tests.support.nats import NatsServer
+from tests.support.nats import NatsServer, registered
 from tests.support.probes import answer_of, measurement
 from tests.support.services import eventually, running
 
@@ -59,7 +59,7 @@ async def agent(bus: Bus, machine: str, answer: Answer) -> list[tuple[str, ...]]
     await bus.client.subscribe(probe_subject(machine), cb=on_request)
     await bus.client.subscribe(worker_subject(machine), cb=on_test)
     await bus.client.subscribe(cancel_subject(machine), cb=on_cancel)
-    await bus.client.flush()
+    await registered(bus.client)
     return asked
 
 
@@ -248,7 +248,7 @@ async def test_a_node_whose_worker_never_answers_is_bad(bus: Bus, nats_server: N
         await message.respond(encode_probe_answer(all_well(decode_probe_request(message.data))))
 
     await bus.client.subscribe(probe_subject("m14"), cb=on_request)
-    await bus.client.flush()
+    await registered(bus.client)
     job = await diagnosing(bus)
     async with running(await bootstrap(settings(nats_server))):
         await request(bus, job, {"n-14": "m14"})

@@ -21,6 +21,7 @@ from shared.bus.streams import BILLING, JOBS, USAGE
 from shared.events import Event
 from tests.support.guarded import PASSWORDS, GuardedServer
 from tests.support.jobs import START, event, submitted
+from tests.support.nats import registered
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "billing-subscriber" / "subscriber.py"
 JOB = "tj-aaaaaaaaaaaa"
@@ -202,7 +203,7 @@ async def test_the_billing_user_is_refused_everything_else(site: Site, subject: 
 async def test_the_billing_user_hears_nothing_of_the_jobs(site: Site):
     billing = await site.server.connect("billing")
     subscription = await billing.client.subscribe(">")
-    await billing.client.flush()
+    await registered(billing.client)
     submitter = await site.server.connect("submitter")
     await submitter.append(event(submitted(), JOB), expected=0)
     with pytest.raises(TimeoutError):

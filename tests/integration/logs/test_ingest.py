@@ -16,7 +16,7 @@ from shared.bus.provision import provision
 from shared.bus.streams import DLQ, LOGS, logs_partition
 from shared.logs_wire import KEPT_SUBJECTS, Chunk, FileRef, Kept, ReplicaRef, chunk_subject, decode_kept, partition_of
 from tests.support.logs import KeptLogs, keeping_logs, log_of, log_settings, publish, start_and_end, submit, tell
-from tests.support.nats import NatsServer
+from tests.support.nats import NatsServer, registered
 from tests.support.services import eventually
 
 
@@ -27,7 +27,7 @@ async def announcements(bus: Bus) -> list[Kept]:
         heard.append(decode_kept(message.subject, message.data))
 
     await bus.client.subscribe(KEPT_SUBJECTS, cb=hear)
-    await bus.client.flush()
+    await registered(bus.client)
     return heard
 
 

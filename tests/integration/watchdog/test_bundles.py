@@ -31,7 +31,7 @@ from shared.bus.streams import EVIDENCE_BUCKET
 from shared.catalog import Cluster
 from shared.clock import SystemClock
 from tests.support import jobs
-from tests.support.nats import NatsServer
+from tests.support.nats import NatsServer, registered
 from tests.support.services import eventually, running
 from tests.support.watchdog import TestJob, watchdog_settings
 
@@ -64,7 +64,7 @@ async def machine(bus: Bus, *looks: ReplicaLook, silent: bool = False) -> list[S
             await message.respond(encode_answer(MachineLook(looks)))
 
     await bus.client.subscribe(stacks_subject(MACHINE), cb=on_request)
-    await bus.client.flush()
+    await registered(bus.client)
     return asked
 
 
