@@ -51,17 +51,23 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class GangMount:
-    """A directory of the host at a path in every replica.
+    """A directory at a path in every replica.
 
-    `root` is the directory that an admin allowed: links on the way to `source` must not lead out of it. What was `made`
-    for this gang by the platform may lie within its own state, which is closed to mounts otherwise.
+    An engine that uses what was laid on this machine reads `source`, which is None where nothing was: `root` is the
+    directory that an admin allowed, and links on the way to `source` must not lead out of it. What was `made` for this
+    gang by the platform may lie within its own state, which is closed to mounts otherwise.
+
+    Any other engine reads `uri`, the volume (the whole storage, where the mount is a part of one), and `sub_path`, what
+    of it is wanted.
     """
 
-    source: Path
+    source: Path | None
     path: str
     read_only: bool = False
     root: Path | None = None
     made: bool = False
+    uri: str = ""
+    sub_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +92,42 @@ class CodeInline:
     files: Mapping[str, str]
 
 
-Code = CodeArchive | CodeDirectory | CodeInline
+@dataclass(frozen=True, slots=True)
+class CodeUpload:
+    """Code as a gzipped tar file in the platform's object store, for an engine that fetches it where replicas run."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeGit:
+    """Code as one commit of a repository, for an engine that fetches it where replicas run; it may need no password."""
+
+    uri: str
+    commit: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
+LaidCode = CodeArchive | CodeDirectory | CodeInline
+Code = LaidCode | CodeUpload | CodeGit
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTerms:
+    """Who chooses the node of a replica: this scheduler, or Kubernetes among the nodes that a pool is."""
+
+    binding: Literal["scheduler", "kubernetes"] = "scheduler"
+    node_names: tuple[str, ...] = ()
+    node_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStart:
-    """One replica: where it runs and what it does. `env` is its whole environment but for what the engine must add."""
+    """One replica: where it runs, what it gets and what it does.
+
+    `env` is its whole environment but for what the engine must add.
+    """
 
     role: str
     index: int
@@ -100,6 +136,10 @@ class ReplicaStart:
     env: Mapping[str, str] = field(repr=False)
     devices: tuple[str, ...] = ()
     memory_bytes: int | None = None
+    cpu_m: int = 0
+    gpus: int = 0
+    gpu_model: str = ""
+    pool: PoolTerms = field(default_factory=PoolTerms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +149,8 @@ class GangStart:
     `replicas` are in the order of their ranks, so that the first is rank 0. `files` are texts by path relative to
     `/etc/trainmaster`, `tensorboard_dir` is a path in the replica, and `hostfile_at` one at which a launcher looks for
     the file `hostfile`, where the engine can lay something there. `secrets` are variables of every replica, too, which
-    the engine puts nowhere but into their environments.
+    the engine puts nowhere but into their environments. `image_pull_secret` is what opens the registry of `image`, as
+    the text of a `.dockerconfigjson`. `queue` is the one of the gang scheduler that is asked for.
     """
 
     job: str
@@ -126,6 +167,11 @@ class GangStart:
     hostfile_at: str | None = None
     hidden: tuple[Path, ...] = ()
     termination_grace_s: float = 30.0
+    job_name: str = ""
+    image: str = ""
+    image_pull_secret: str | None = field(default=None, repr=False)
+    gang_scheduler: Literal["trainmaster", "volcano"] = "trainmaster"
+    queue: str = ""
 
     @property
     def id(self) -> GangId:
@@ -160,6 +206,20 @@ class ReplicaRef:
     def id(self) -> ReplicaId:
         """Name of the replica."""
         return replica_id(self.job, self.attempt, self.role, self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWaiting:
+    """The replica does not run yet, for this reason."""
+
+    replica: ReplicaRef
+    at: datetime
+    reason: str
+
+    @property
+    def id(self) -> str:
+        """The same for every report of this fact."""
+        return f"{self.replica.id}/waiting/{self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +299,16 @@ class KeptSandbox:
     until: datetime
 
 
-Observation = ReplicaStarted | ReplicaExited | CaughtUp
+Observation = ReplicaWaiting | ReplicaStarted | ReplicaExited | CaughtUp
 
 
 class Engine(Protocol):
     """What runs replicas."""
+
+    @property
+    def lays_data(self) -> bool:
+        """Whether it uses data and code that were brought to this machine; else it is told where they are."""
+        ...
 
     async def inventory(self) -> Inventory:
         """Nodes with their capacity, whatever runs on them now."""

@@ -35,6 +35,8 @@ GIB: Final = 1 << 30
 
 
 class SimulatedEngine:
+    lays_data: Final = True
+
     def __init__(self, directory: Path):
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)

@@ -198,6 +198,7 @@ class Controller:
             unsaved=self._starter.is_unsaved(gang),
             save_called=view.save_called,
             save_problem=self._starter.save_problem(gang),
+            waiting=view.waiting,
         )
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)

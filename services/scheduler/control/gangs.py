@@ -24,6 +24,7 @@ from services.scheduler.ports import (
     ReplicaExited,
     ReplicaRef,
     ReplicaStarted,
+    ReplicaWaiting,
     StartRefusedError,
 )
 from shared.clock import Clock
@@ -35,13 +36,14 @@ RETRY_PAUSE_S: Final = 1.0
 
 @dataclass(slots=True)
 class GangView:
-    """One gang: `replicas` is None while the engine has told nothing of it."""
+    """One gang: `replicas` is None while the engine has told nothing of it; `waiting` says why some do not run yet."""
 
     replicas: dict[str, Replica] | None = None
     start_called: bool = False
     stop_called: bool = False
     save_called: bool = False
     refusal: Refusal | None = None
+    waiting: dict[str, str] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -88,6 +90,7 @@ class Gangs:
         """Tell the engine that everything about the gang is on record, and how long to hold what it left."""
         view = self._views.pop(gang, None)
         if view is not None:
+            self._troubles.waits(gang, {})
             self._call(gang, view, self._engine.forget(GangId(gang), keep_until))
 
     async def observe(self) -> None:
@@ -149,14 +152,24 @@ class Gangs:
                     self._replicas_of(gang)
                 self.caught_up.set()
                 self._log.info("engine_caught_up", gangs=len(gangs))
+            case ReplicaWaiting(replica, _, reason):
+                self._wait(replica, reason)
             case ReplicaStarted(replica, at):
                 self._update(replica, started_at=at)
             case ReplicaExited(replica, at, end):
                 self._update(replica, ended_at=at, exit=end)
 
+    def _wait(self, ref: ReplicaRef, reason: str) -> None:
+        view = self._views.setdefault(ref.gang, GangView())
+        view.waiting[replica_key(ref.role, ref.index)] = reason
+        self._troubles.waits(ref.gang, view.waiting)
+        self._on_change(ref.gang)
+
     def _update(self, ref: ReplicaRef, **changes: object) -> None:
         replicas = self._replicas_of(ref.gang)
         key = replica_key(ref.role, ref.index)
+        if self._views[ref.gang].waiting.pop(key, None):
+            self._troubles.waits(ref.gang, self._views[ref.gang].waiting)
         replica = replicas.get(key) or Replica(role=ref.role, index=ref.index, node=ref.node)
         replicas[key] = replica.model_copy(update=changes)
         self._on_change(ref.gang)

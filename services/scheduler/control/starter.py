@@ -81,8 +81,9 @@ class GangStarter:
         if placement is None:
             raise StartRefusedError("the attempt has no placement")
         named_hosts = await self._has_named_hosts()
-        code = await stack.enter_async_context(self._code.of(job))
-        data = await self._data.lay(job)
+        lays = self._engine.lays_data
+        code = await stack.enter_async_context(self._code.of(job, laid=lays))
+        data = await self._data.lay(job) if lays else {}
         secrets = await self._secrets.of(job)
         hidden = places_of_users(self._catalog.view)
         return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts, hidden=hidden)

@@ -1,14 +1,17 @@
 """What keeps a gang from being started or let go at this moment, in words for whoever asks where the job stands.
 
 A call of the engine that failed for no reason of the job's own (a full disk, say) is made again and again, and the job
-seems to stand still meanwhile. Its trouble is noted here, by gang, until a call succeeds. Paths inside of the home are
+seems to stand still meanwhile. Its trouble is noted here, by gang, until a call succeeds; and beside it what the engine
+says of replicas that do not run yet, such as an image that cannot be pulled. Paths inside of the home are
 nobody's business, so that an error of the system is told without them, and an unexpected one stays in the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from services.scheduler.domain.holdups import holdups_sentence
 from shared.errors import TrainmasterError
 
 UNEXPECTED: Final = "an unexpected error, which the scheduler's log describes"
@@ -19,6 +22,7 @@ class Troubles:
 
     def __init__(self) -> None:
         self._sentences: dict[str, str] = {}
+        self._holdups: dict[str, str] = {}
 
     def note(self, gang: str, error: Exception) -> None:
         """A call about the gang failed, and is made again."""
@@ -29,9 +33,17 @@ class Troubles:
         """A call about the gang succeeded."""
         self._sentences.pop(gang, None)
 
+    def waits(self, gang: str, reasons: Mapping[str, str]) -> None:
+        """These replicas of the gang do not run yet; none: all that can run do."""
+        sentence = holdups_sentence(reasons)
+        if sentence:
+            self._holdups[gang] = sentence
+        else:
+            self._holdups.pop(gang, None)
+
     def told(self, gang: str) -> str:
         """The sentence, or nothing where all is well."""
-        return self._sentences.get(gang, "")
+        return ", ".join(filter(None, (self._sentences.get(gang, ""), self._holdups.get(gang, ""))))
 
 
 def _reason(error: Exception) -> str:

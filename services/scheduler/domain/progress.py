@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from services.scheduler.domain.holdups import holdups_sentence
 from services.scheduler.domain.terms import Terms, hang_deadline, last_words_deadline
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt, Job, Replica, evidence_of
@@ -118,7 +119,12 @@ def all_ended(replicas: Replicas) -> bool:
 
 
 def endings(
-    job: Job, terms: Terms, replicas: Replicas, now: datetime, refusal: Refusal | None = None
+    job: Job,
+    terms: Terms,
+    replicas: Replicas,
+    now: datetime,
+    refusal: Refusal | None = None,
+    waiting: Mapping[str, str] | None = None,
 ) -> tuple[Ending, ...]:
     """Everything that ends the present attempt, the earliest first; nothing while it goes on."""
     # Of things that happened in the same instant, the later in this list are consequences of the earlier.
@@ -128,7 +134,7 @@ def endings(
         *_stop_request(job),
         *_preemption(job.attempt),
         *_failed_diagnosis(job.attempt),
-        *(deadline for deadline in _deadlines(job.attempt, terms, replicas) if deadline.at <= now),
+        *(deadline for deadline in _deadlines(job.attempt, terms, replicas, waiting or {}) if deadline.at <= now),
         *_failures(replicas.values()),
     ]
     return tuple(sorted(candidates, key=lambda ending: ending.at)) or _unexplained(replicas)
@@ -136,7 +142,7 @@ def endings(
 
 def next_deadline(job: Job, terms: Terms, replicas: Replicas) -> datetime | None:
     """The instant at which time itself will end the attempt."""
-    return min((ending.at for ending in _deadlines(job.attempt, terms, replicas)), default=None)
+    return min((ending.at for ending in _deadlines(job.attempt, terms, replicas, {})), default=None)
 
 
 def _completion(terms: Terms, replicas: Iterable[Replica]) -> Iterator[Ending]:
@@ -180,7 +186,7 @@ def is_diagnosing(attempt: Attempt) -> bool:
     return attempt.placement is not None and attempt.placement.diagnosing and attempt.admitted_at is None
 
 
-def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas) -> Iterator[Ending]:
+def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas, waiting: Mapping[str, str]) -> Iterator[Ending]:
     if is_diagnosing(attempt):
         if attempt.diagnosis is None and attempt.placed_at is not None:
             at = terms.diagnosis_deadline(attempt.placed_at)
@@ -192,7 +198,9 @@ def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas) -> Iterator[E
     if running_since is None and begun is not None:
         at = terms.start_deadline(begun)
         limit = format_duration(terms.start_timeout_s)
-        yield Ending(EndReason.START_TIMEOUT, at, at, f"not every replica ran within {limit} of placement")
+        holdups = holdups_sentence(waiting)
+        message = f"not every replica ran within {limit} of placement{f' ({holdups})' if holdups else ''}"
+        yield Ending(EndReason.START_TIMEOUT, at, at, message)
     at_most = terms.run_deadline(running_since) if running_since else None
     if at_most is not None:
         limit = format_duration(terms.max_run_time_s or 0)

@@ -10,8 +10,8 @@ Placing is not decided here, since that is a question between jobs; see `plannin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -81,7 +81,7 @@ class Situation:
 
     `seen` is None where the engine, once it has reported everything that it has, has told nothing of the gang; while
     `start_called` holds it is about to. An attempt with `unsaved` data goes on until it is saved, so that the next one
-    finds it; `save_problem` says what is lost nevertheless.
+    finds it; `save_problem` says what is lost nevertheless. `waiting` has the reasons of replicas that do not run yet.
     """
 
     job: Job
@@ -94,6 +94,7 @@ class Situation:
     unsaved: bool = False
     save_called: bool = False
     save_problem: str = ""
+    waiting: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,8 @@ def _known(situation: Situation, now: datetime) -> Replicas:
 
 
 def _endings(situation: Situation, replicas: Replicas, now: datetime) -> tuple[Ending, ...]:
-    return progress.endings(situation.job, situation.terms, replicas, now, situation.refusal)
+    job, waiting = situation.job, situation.waiting
+    return progress.endings(job, situation.terms, replicas, now, situation.refusal, waiting)
 
 
 def _report(situation: Situation, replicas: Replicas, now: datetime) -> Iterator[Report]:

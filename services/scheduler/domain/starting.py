@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from services.scheduler.domain.terms import Terms
 from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
 from shared import catalog
-from shared.catalog.fields import file_path
+from shared.catalog.fields import FILE_SCHEME, file_path
 from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
 from shared.events import Placed, ResolvedMount
 from shared.jobs import Job
@@ -54,6 +55,8 @@ def gang_start(
         hostfile_at=_second_hostfile(spec),
         hidden=hidden,
         termination_grace_s=spec.termination_grace_s,
+        job_name=job.name,
+        image=job.submitted.resolved.image.address if job.submitted.resolved.image else "",
     )
 
 
@@ -116,11 +119,24 @@ def _replicas(
                 env=environment.variables(role.name, index),
                 devices=placed[role.name].devices_of(index),
                 memory_bytes=requests[role.name].memory_bytes,
+                cpu_m=requests[role.name].cpu_m,
+                gpus=requests[role.name].gpus,
+                gpu_model=requests[role.name].gpu_model,
             )
 
 
 def _mount(mount: ResolvedMount, data: Mapping[str, Path]) -> GangMount:
+    uri, sub_path = _volume(mount)
+    at = partial(GangMount, path=mount.mount_path, read_only=mount.read_only, uri=uri, sub_path=sub_path)
     if mount.mount_path in data:
-        return GangMount(data[mount.mount_path], mount.mount_path, mount.read_only, made=True)
-    root = Path(file_path(mount.root)) if mount.root else None
-    return GangMount(Path(file_path(mount.uri)), mount.mount_path, mount.read_only, root)
+        return at(data[mount.mount_path], made=True)
+    if not mount.uri.startswith(FILE_SCHEME):
+        return at(None)
+    return at(Path(file_path(mount.uri)), root=Path(file_path(mount.root)) if mount.root else None)
+
+
+def _volume(mount: ResolvedMount) -> tuple[str, str]:
+    """The storage that the mount is a part of, and which part; a mount that is no part of one is whole."""
+    root = mount.root or ""
+    inside = mount.uri.startswith(root.rstrip("/") + "/") if root else False
+    return (root, mount.uri[len(root.rstrip("/")) :].strip("/")) if inside else (mount.uri, "")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.domain.starting import stored_code
-from services.scheduler.ports import Code, CodeArchive, StartRefusedError
+from services.scheduler.ports import Code, CodeArchive, CodeGit, CodeUpload, StartRefusedError
 from services.scheduler.sources.git_command import DEFAULT_USERNAME, Credentials, GitError
 from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Remote, Repositories, Repository
@@ -45,11 +45,17 @@ class CodeSource:
         scratch.mkdir(parents=True)
 
     @asynccontextmanager
-    async def of(self, job: Job) -> AsyncIterator[Code | None]:
-        """The code of the job's present attempt, for a while; raises StartRefusedError where it cannot be had."""
+    async def of(self, job: Job, *, laid: bool = True) -> AsyncIterator[Code | None]:
+        """The code of the job's present attempt, for a while; raises StartRefusedError where it cannot be had.
+
+        What is not to be `laid` on this machine is told by where it is.
+        """
         code = job.submitted.resolved.code
         if code is None or not (code.kind == "git" or code.digest):
             yield stored_code(job)
+            return
+        if not laid:
+            yield await self._elsewhere(job, code)
             return
         with tempfile.TemporaryDirectory(dir=self._scratch) as directory:
             archive = Path(directory) / ARCHIVE
@@ -58,6 +64,18 @@ class CodeSource:
             else:
                 await self._upload(code, archive)
             yield CodeArchive(archive)
+
+    async def _elsewhere(self, job: Job, code: ResolvedCode) -> CodeGit | CodeUpload:
+        if code.kind != "git":
+            return CodeUpload(code.digest or "")
+        remote = await self._remote(code)
+        try:
+            async with self._repositories.open(remote) as repository:
+                commit = await self._settled(job, code, repository)
+        except GitError as error:
+            raise StartRefusedError(f"code from {code.uri}: {error}") from error
+        opened = remote.credentials
+        return CodeGit(remote.url, commit, opened.username if opened else "", opened.password if opened else "")
 
     async def _upload(self, code: ResolvedCode, archive: Path) -> None:
         try:

@@ -83,6 +83,8 @@ class LocalSettings:
 class LocalEngine:
     """Runs replicas on this machine."""
 
+    lays_data: Final = True
+
     def __init__(self, settings: LocalSettings, machine: Machine, clock: Clock) -> None:
         self._settings = settings
         self._machine = machine

@@ -26,7 +26,9 @@ class MountOpener:
 
     def open(self, mount: GangMount) -> Bind:
         """The mount for the sandbox; raises StartRefusedError where it is not there or not allowed."""
-        _make_room(mount)
+        if mount.source is None:
+            raise StartRefusedError(f"{mount.path}: {mount.uri} is not on this machine")
+        _make_room(mount.source, mount)
         fd = open_allowed(mount.source, mount.root, None if mount.made else self._home, at=mount.path)
         self._stack.callback(os.close, fd)
         source = str(Path(f"/proc/self/fd/{fd}").readlink())
@@ -70,10 +72,10 @@ def _check_home(source: Path, leads_to: str, home: Path | None, *, whole: bool) 
         raise _NotAllowedError(f"{source} would show the platform's own state; use another folder")
 
 
-def _make_room(mount: GangMount) -> None:
+def _make_room(source: Path, mount: GangMount) -> None:
     """Make a folder that a writable mount names and that does not exist yet, inside of what an admin allowed."""
     if mount.root is None or mount.read_only or not mount.root.is_dir():
         return
-    if is_within(os.path.realpath(mount.source), os.path.realpath(mount.root)):
+    if is_within(os.path.realpath(source), os.path.realpath(mount.root)):
         with suppress(OSError):  # opening it will tell
-            mount.source.mkdir(parents=True, exist_ok=True)
+            source.mkdir(parents=True, exist_ok=True)

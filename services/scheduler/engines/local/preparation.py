@@ -14,7 +14,15 @@ from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.host_tree import is_within
 from services.scheduler.engines.local.mounts import open_allowed
 from services.scheduler.engines.local.unpack import lay_code
-from services.scheduler.ports import CodeDirectory, GangMount, GangStart, ReplicaStart, StartRefusedError
+from services.scheduler.ports import (
+    CodeDirectory,
+    CodeGit,
+    CodeUpload,
+    GangMount,
+    GangStart,
+    ReplicaStart,
+    StartRefusedError,
+)
 from shared.trees import remove_tree
 
 CODE: Final = "/code"
@@ -25,6 +33,8 @@ FILES: Final = "trainmaster"
 
 def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
     """Lay the gang's code and files; what an interrupted call has finished is left as it is."""
+    if isinstance(gang.code, CodeGit | CodeUpload):
+        raise StartRefusedError("the code is not on this machine, where this engine looks for it")
     if isinstance(gang.code, CodeDirectory):
         fd = open_allowed(gang.code.path, gang.code.root, home, at=CODE, whole=True)
         try:
@@ -74,6 +84,8 @@ def event_files_on_host(gang: GangStart, start: ReplicaStart, code: Path, *, san
 
 
 def _below(mount: GangMount, rest: str) -> EventFiles | None:
+    if mount.source is None:
+        return None
     source = os.path.realpath(mount.source)
     root = os.path.realpath(mount.root) if mount.root else source
     return EventFiles(root, os.path.normpath(f"{source}/{rest}")) if is_within(source, root) else None

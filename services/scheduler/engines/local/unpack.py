@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from services.scheduler.ports import Code, CodeArchive, CodeDirectory, CodeInline, StartRefusedError
+from services.scheduler.ports import CodeArchive, CodeDirectory, CodeInline, LaidCode, StartRefusedError
 from shared.documents.fields import shown
 from shared.shortages import is_shortage
 from shared.trees import DEPTH_MAX, remove_tree
@@ -39,7 +39,7 @@ class Limits:
     files: int = 200_000
 
 
-def lay_code(code: Code, target: Path, limits: Limits | None = None, *, name: str = "") -> None:
+def lay_code(code: LaidCode, target: Path, limits: Limits | None = None, *, name: str = "") -> None:
     """Make the directory with the code in it, whole or not at all; nothing is done where it is there already.
 
     `name` is what errors call the source, where its path says little.
@@ -82,7 +82,7 @@ def _reason(error: Exception, target: Path) -> str:
     return f"{shown(name)}: {error.strerror}" if name else error.strerror
 
 
-def _name(code: Code) -> str:
+def _name(code: LaidCode) -> str:
     match code:
         case CodeInline():
             return "the inline files"

@@ -9,7 +9,15 @@ import pytest
 
 from services.scheduler.control.gangs import RETRY_PAUSE_S, Gangs
 from services.scheduler.control.troubles import Troubles
-from services.scheduler.ports import CaughtUp, Observation, ReplicaExited, ReplicaRef, ReplicaStarted, StartRefusedError
+from services.scheduler.ports import (
+    CaughtUp,
+    Observation,
+    ReplicaExited,
+    ReplicaRef,
+    ReplicaStarted,
+    ReplicaWaiting,
+    StartRefusedError,
+)
 from shared.clock import ManualClock
 from shared.errors import UnavailableError
 from shared.events import ReplicaExit
@@ -189,3 +197,14 @@ async def test_reports_that_break_off_are_taken_up_again(scene):
     await scene.engine.reports.put(ReplicaStarted(REPLICA, START))
     await scene.settle()
     assert scene.gangs.view(GANG).replicas["worker-0"].started_at == START
+
+
+async def test_what_keeps_a_replica_from_running_is_told_until_it_runs(scene):
+    await scene.engine.reports.put(ReplicaWaiting(REPLICA, START, "its image cannot be pulled"))
+    await scene.settle()
+    assert scene.gangs.view(GANG).waiting == {"worker-0": "its image cannot be pulled"}
+    assert "worker-0: its image cannot be pulled" in scene.troubles.told(GANG)
+    await scene.engine.reports.put(ReplicaStarted(REPLICA, START))
+    await scene.settle()
+    assert not scene.gangs.view(GANG).waiting
+    assert not scene.troubles.told(GANG)

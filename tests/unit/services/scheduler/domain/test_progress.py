@@ -86,6 +86,13 @@ def test_a_gang_that_does_not_all_run_in_time_ends_by_its_start_timeout():
     assert (end.reason, end.at) == (EndReason.START_TIMEOUT, START + timedelta(seconds=60))
 
 
+def test_the_end_by_a_start_timeout_says_what_kept_replicas_from_running():
+    life = Life(spec={"startTimeout": "60s"}).place().look().starts(index=0).wait(60)
+    replicas = combine(life.job.attempt, life.engine.replicas)
+    (end,) = endings(life.job, Terms.of(life.job), replicas, life.now, waiting={"worker-1": "no such image"})
+    assert end.message == "not every replica ran within 1m of placement (worker-1: no such image)"
+
+
 def test_an_attempt_that_had_its_time_ends_by_its_max_run_time():
     life = running(maxRunTime="1h").wait(3600)
     (end,) = ends_of(life)

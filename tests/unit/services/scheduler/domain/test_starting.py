@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.scheduler.domain.starting import gang_start, places_of_users, stored_code
-from services.scheduler.ports import CodeDirectory, CodeInline, GangMount
+from services.scheduler.ports import CodeDirectory, CodeInline
 from shared import events as ev
 from shared.jobs import fold_all
 from tests.support.catalog import catalog_of, dataset, storage
@@ -29,10 +29,10 @@ MOUNT = ev.ResolvedMount(
 )
 
 
-def job(found: ev.ResolvedCode | None = None, **spec):
+def job(found: ev.ResolvedCode | None = None, mount: ev.ResolvedMount = MOUNT, **spec):
     made = submitted()
     roles = (role("worker", gpu_count=2, memory_bytes=7), role("master"))
-    resolved = ev.Resolved(cluster="main", roles=roles, mounts=(MOUNT,), code=found)
+    resolved = ev.Resolved(cluster="main", roles=roles, mounts=(mount,), code=found)
     mounts = [{"type": "storage", "source": "team", "mountPath": "/mnt/data"}]
     full = {**made.spec, "roles": ROLES, "mounts": mounts, **spec}
     made = made.model_copy(update={"spec": full, "resolved": resolved})
@@ -55,12 +55,24 @@ def test_replicas_come_in_the_order_of_their_ranks():
 def test_each_replica_has_its_command_node_devices_and_memory():
     last = started().replicas[2]
     assert (last.command, last.node, last.devices, last.memory_bytes) == ("work $RANK", "n-2", ("g2", "g3"), 7)
+    assert (last.gpus, last.cpu_m) == (2, 1000)
     assert last.env["NPROC_PER_NODE"] == "2"
     assert last.env["TM_DATA_TEAM"] == "/mnt/data"
 
 
 def test_mounts_are_paths_of_the_host_that_do_not_lead_out_of_their_root():
-    assert started().mounts == (GangMount(Path("/srv/team/mnist"), "/mnt/data", root=Path("/srv/team")),)
+    (mount,) = started().mounts
+    assert (mount.source, mount.path, mount.root) == (Path("/srv/team/mnist"), "/mnt/data", Path("/srv/team"))
+
+
+def test_mounts_are_told_also_as_a_volume_and_a_part_of_it():
+    (mount,) = started().mounts
+    assert (mount.uri, mount.sub_path) == ("file:///srv/team", "mnist")
+
+
+def test_a_mount_that_is_not_on_this_machine_has_no_path_there():
+    (mount,) = started(mount=ev.ResolvedMount(mount_path="/mnt/data", type="dataset", source="c", uri="pvc://c")).mounts
+    assert (mount.source, mount.uri, mount.sub_path) == (None, "pvc://c", "")
 
 
 def test_directories_and_grace_come_from_the_spec():
