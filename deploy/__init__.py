@@ -1,1 +1,1 @@
-"""How the platform is started: `local` on one machine."""
+"""How the platform is started: `local` on one machine, `nats` what every way shares."""

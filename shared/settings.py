@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from shared.auth.keys import KeySet
 from shared.bus import BusOptions
 from shared.errors import TrainmasterError
+from shared.nats_servers import URLS_PATTERN
 from shared.telemetry import LogFormat
 
 PREFIX: Final = "TRAINMASTER_"
@@ -31,9 +32,15 @@ class ServiceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    nats_url: str = Field("nats://127.0.0.1:4222", pattern=r"^(nats|tls)://", description="where JetStream is")
+    nats_url: str = Field(
+        "nats://127.0.0.1:4222", pattern=URLS_PATTERN, description="where JetStream is; several with commas between"
+    )
     nats_user: str = Field("", description="NATS user of this service; empty where the server asks for none")
     nats_password: SecretStr = Field(SecretStr(""), description="its password")
+    nats_ca_file: Path | None = Field(
+        None,
+        description="certificates of the authority that signed those of NATS; none: the connection is not encrypted",
+    )
     host: str = Field("127.0.0.1", min_length=1, description="address that HTTP listens on")
     port: int = Field(0, ge=0, le=65535, description="port that HTTP listens on; 0 takes any that is free")
     jwks_file: Path | None = Field(None, description="JSON Web Key Set with the public keys that sign tokens")
@@ -42,7 +49,10 @@ class ServiceSettings(BaseModel):
 
     def bus_options(self) -> BusOptions:
         """How this service connects to NATS."""
-        return BusOptions(self.nats_url, self.nats_user, self.nats_password.get_secret_value())
+        if self.nats_ca_file is not None and not self.nats_ca_file.is_file():
+            raise SettingsError(f"{variable('nats_ca_file')}: there is no file {self.nats_ca_file}")
+        password = self.nats_password.get_secret_value()
+        return BusOptions(self.nats_url, self.nats_user, password, ca_file=self.nats_ca_file)
 
     def public_keys(self) -> KeySet:
         """The keys that sign tokens; raises SettingsError where there is no file of them."""

@@ -23,9 +23,9 @@ from pydantic import SecretStr
 
 from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
 from deploy.local.home import Home, HomeError, RunningPlatform, Secrets, write_private
-from deploy.local.nats_conf import nats_config
 from deploy.local.nats_store import mend_store
 from deploy.local.readiness import await_ready
+from deploy.nats.config import nats_config
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
 from services.diagnoser.settings import CheckingSettings, DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs

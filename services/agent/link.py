@@ -31,6 +31,7 @@ from shared.logs_wire import (
     chunk_subject,
     decode_kept,
 )
+from shared.nats_servers import servers, trust
 
 _RECONNECT_WAIT_S: Final = 0.25
 _PENDING_BYTES: Final = 1 << 20
@@ -91,7 +92,8 @@ class Link:
         settings = self._settings
         try:
             await self._client.connect(
-                settings.nats_url,
+                servers(settings.nats_url),
+                tls=trust(settings.nats_ca_file),
                 user=settings.nats_user,
                 password=settings.nats_password,
                 name=f"agent-{settings.machine}",

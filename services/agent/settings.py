@@ -3,7 +3,8 @@
 | variable | meaning |
 |---|---|
 | `TRAINMASTER_HOME` | directory of the platform; `gangs/` in it is read, `agent/` is the agent's own |
-| `TRAINMASTER_NATS_URL` | address of NATS |
+| `TRAINMASTER_NATS_URL` | address of NATS, several with commas between |
+| `TRAINMASTER_NATS_CA_FILE` | certificates of the authority of NATS; without it the connection is not encrypted |
 | `TRAINMASTER_NATS_USER`, `TRAINMASTER_NATS_PASSWORD` | the agent's NATS user; its inbox is `_INBOX_<user>` |
 | `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
 | `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
@@ -31,6 +32,7 @@ class Settings:
     machine: str = "local"
     probe_faults: str = ""
     sample_s: float = 5.0
+    nats_ca_file: Path | None = None
 
     @property
     def gangs(self) -> Path:
@@ -53,8 +55,14 @@ class Settings:
             "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
+        authority = environment.get("TRAINMASTER_NATS_CA_FILE")
         named = {name: value for name, value in given.items() if value is not None}
-        return cls(home=Path(home), sample_s=_sample_s(environment), **named)
+        return cls(
+            home=Path(home),
+            sample_s=_sample_s(environment),
+            nats_ca_file=Path(authority) if authority else None,
+            **named,
+        )
 
 
 def _sample_s(environment: Mapping[str, str]) -> float:

@@ -30,6 +30,7 @@ from shared.diagnosis_wire import (
     decode_test_request,
     encode_test_answer,
 )
+from shared.nats_servers import servers
 
 WORKER: Final = Path(__file__).with_name("worker.py")
 LONGEST_S: Final = 60.0
@@ -131,7 +132,7 @@ class _Worker:
 
 def own_address(nats_url: str) -> str:
     """The address that this machine has on the way to NATS: where other machines of the cluster reach it, too."""
-    target = urlsplit(nats_url)
+    target = urlsplit(servers(nats_url)[0])
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((target.hostname or "127.0.0.1", target.port or 4222))

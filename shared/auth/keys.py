@@ -1,7 +1,8 @@
 """Ed25519 keys: the one that signs tokens, and the set of those that others verify with (JWKS, RFC 8037).
 
 A key's id is its RFC 7638 thumbprint, so that it needs no bookkeeping: a set that holds an old
-key and a new one is how keys are changed.
+key and a new one is how keys are changed. A set may also be given as PEM certificates one after the other, which tools
+that can make a certificate but no JWKS write; nothing but the keys in them is looked at.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -22,8 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from cryptography.x509 import load_pem_x509_certificates
 
 from shared.errors import TrainmasterError
+
+_CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 
 
 class KeyFormatError(TrainmasterError):
@@ -83,7 +87,9 @@ class KeySet:
 
     @classmethod
     def load(cls, text: str) -> KeySet:
-        """The Ed25519 keys of a JSON Web Key Set; others in it are left out, none at all is an error."""
+        """The Ed25519 keys of a JSON Web Key Set, or of PEM certificates; without any it is an error."""
+        if text.lstrip().startswith(_CERTIFICATE):
+            return cls.of(_certified_keys(text))
         try:
             found = json.loads(text)["keys"]
             keys = [_public_key(jwk) for jwk in found if jwk.get("kty") == "OKP" and jwk.get("crv") == "Ed25519"]
@@ -113,6 +119,14 @@ def _jwk(kid: str, key: Ed25519PublicKey) -> dict[str, str]:
 def _public_key(jwk: Mapping[str, str]) -> Ed25519PublicKey:
     x = jwk["x"]
     return Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(x + "=" * (-len(x) % 4)))
+
+
+def _certified_keys(pem: str) -> list[Ed25519PublicKey]:
+    try:
+        keys = [certificate.public_key() for certificate in load_pem_x509_certificates(pem.encode())]
+    except (ValueError, UnsupportedAlgorithm):
+        raise KeyFormatError("these are no PEM certificates") from None
+    return [key for key in keys if isinstance(key, Ed25519PublicKey)]
 
 
 def _x(key: Ed25519PublicKey) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -12,17 +13,22 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from shared.bus.errors import BusUnavailableError
+from shared.nats_servers import servers, trust
 
 
 @dataclass(frozen=True, slots=True)
 class BusOptions:
-    """Where NATS is and who connects; `user` also names the inbox (`_INBOX_<user>`)."""
+    """Where NATS is and who connects; `user` also names the inbox (`_INBOX_<user>`).
+
+    `url` may be several with commas between; with `ca_file` the connection is encrypted and the server verified.
+    """
 
     url: str
     user: str
     password: str = field(repr=False)
     name: str = ""
     connect_timeout_s: float = 5.0
+    ca_file: Path | None = None
 
     @property
     def inbox_prefix(self) -> str:
@@ -57,9 +63,10 @@ async def connect(options: BusOptions) -> Client:
     try:
         async with asyncio.timeout(options.connect_timeout_s):
             await client.connect(
-                options.url,
+                servers(options.url),
                 user=options.user,
                 password=options.password,
+                tls=trust(options.ca_file),
                 name=options.name or options.user,
                 inbox_prefix=options.inbox_prefix,
                 error_cb=on_error,

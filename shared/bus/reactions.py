@@ -34,6 +34,7 @@ from shared.bus.streams import Reaction
 from shared.errors import UnavailableError
 from shared.events import EventError, decode
 from shared.jobs import Recorded
+from shared.nats_servers import servers, trust
 from shared.tasks import end
 from shared.telemetry import Tracing
 
@@ -58,7 +59,7 @@ class Redelivery:
 def reactions_broker(options: BusOptions) -> NatsBroker:
     """A FastStream broker that connects as the user of the options; the service starts and stops it."""
     return NatsBroker(
-        options.url,
+        servers(options.url),
         name=f"{options.user}-reactions",
         inbox_prefix=options.inbox_prefix,
         reconnect_time_wait=_RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float sleeps as well
@@ -67,14 +68,18 @@ def reactions_broker(options: BusOptions) -> NatsBroker:
         log_level=logging.DEBUG,
         ack_policy=AckPolicy.MANUAL,
         apply_types=False,
-        **_credentials(options),
+        **_security(options),
     )
 
 
-def _credentials(options: BusOptions) -> dict[str, Any]:
+def _security(options: BusOptions) -> dict[str, Any]:
     from faststream.security import SASLPlaintext  # noqa: PLC0415  # only brokers with a password need it
 
-    return {"security": SASLPlaintext(username=options.user, password=options.password)} if options.password else {}
+    if not options.password:
+        return {}
+    tls = trust(options.ca_file)
+    security = SASLPlaintext(username=options.user, password=options.password, ssl_context=tls, use_ssl=tls is not None)
+    return {"security": security}
 
 
 def react(

@@ -3,7 +3,8 @@
 Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; jobs that
 ended long ago move on to `ARCHIVE`. Nobody can take a message out of `ARCHIVE`, nor out of `USAGE`, which bills are
 made of. `LOGS` is transit: bounded, holds a message until its consumers have it and an hour at most, refuses new
-messages when full (the agent then waits, its files are the buffer) and is written without a sync a message.
+messages when full (the agent then waits, its files are the buffer) and is written without a sync a message where one
+server keeps it (several agree on each message, which needs no less than that).
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             name=LOGS,
             subjects=["tm.log.>"],
             storage=StorageType.FILE,
-            persist_mode=PersistMode.ASYNC,
+            persist_mode=PersistMode.ASYNC if replicas == 1 else None,
             retention=RetentionPolicy.INTEREST,
             max_age=3600,
             max_bytes=2 * GIB,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from deploy.local.home import NATS_USERS
-from deploy.local.nats_conf import nats_config
+from deploy.nats.config import nats_config
 from shared.bus import Bus, BusOptions
 from tests.support.nats import NatsServer
 

@@ -11,7 +11,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from deploy.local.home import NATS_USERS
-from deploy.local.nats_conf import nats_config
+from deploy.nats.config import nats_config
 from shared import events as ev
 from shared.agent_wire import probe_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from deploy.local.home import NATS_USERS
-from deploy.local.nats_conf import nats_config
+from deploy.nats.config import nats_config
 from shared import events as ev
 from shared.bus import Bus, BusOptions
 from shared.bus.provision import provision

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from shared.auth.keys import KeyFormatError, KeySet, SigningKey, key_id
+from tests.support.certificates import self_signed
 
 
 def test_a_signing_key_survives_its_text() -> None:
@@ -59,3 +60,15 @@ def test_a_key_of_another_kind_cannot_sign() -> None:
 def test_a_signing_key_is_not_printed() -> None:
     key = SigningKey.generate()
     assert repr(key) == f"SigningKey(kid={key.kid!r})"
+
+
+def test_a_key_set_may_be_certificates_and_keys_of_other_kinds_are_left_out() -> None:
+    old, new = SigningKey.generate(), SigningKey.generate()
+    certified = [self_signed(key).public_bytes(Encoding.PEM).decode() for key in (old.private, new.private)]
+    other = self_signed(generate_ec_key(SECP256R1())).public_bytes(Encoding.PEM).decode()
+    assert set(KeySet.load("\n".join([*certified, other])).keys) == {old.kid, new.kid}
+
+
+def test_a_torn_certificate_is_refused() -> None:
+    with pytest.raises(KeyFormatError, match="no PEM certificates"):
+        KeySet.load("-----BEGIN CERTIFICATE-----\nAAAA\n")

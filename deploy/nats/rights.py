@@ -1,4 +1,4 @@
-"""The configuration of the one-machine nats-server: durable writes, and a user a service with the least rights.
+"""Who may do what on NATS: a user a service with the least rights, the same on one machine and on a cluster.
 
 A service may publish only the events that it is the author of, read the streams it needs, and receive on its own inbox.
 The user `platform` makes streams and consumers at start-up and is used for nothing else.
@@ -6,10 +6,8 @@ The user `platform` makes streams and consumers at start-up and is used for noth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from shared.agent_evidence import STACKS_SUBJECTS
@@ -39,7 +37,6 @@ from shared.diagnosis_wire import CANCEL_SUBJECTS, TEST_SUBJECTS
 from shared.events import PAYLOADS, NodeSuspected
 from shared.logs_wire import LOG_PARTITIONS
 
-_MAX_PAYLOAD: Final = "1MB"
 _CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partition}
 
 
@@ -108,7 +105,7 @@ def _catalog(*kinds: str) -> tuple[str, ...]:
 _CATALOG_CHANGES: Final = f"$KV.{CATALOG_BUCKET}.>"
 _EVERYBODY: Final = ("$JS.API.INFO", *_reads(JOBS), *_reads(ARCHIVE), *_reads(f"KV_{REVOCATION_BUCKET}"))
 
-_RIGHTS: Final[Mapping[str, Rights]] = {
+RIGHTS: Final[Mapping[str, Rights]] = {
     "platform": Rights((">",), (">",)),
     "submitter": Rights(
         (
@@ -201,43 +198,3 @@ _RIGHTS: Final[Mapping[str, Rights]] = {
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
     "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),
 }
-
-
-def nats_config(port: int, store: Path, passwords: Mapping[str, str]) -> str:
-    """Text of the server's configuration file."""
-    users = [_user(user, passwords[user], rights) for user, rights in _RIGHTS.items()]
-    lines = [
-        f'listen: "127.0.0.1:{port}"',
-        "server_name: trainmaster",
-        f"max_payload: {_MAX_PAYLOAD}",
-        "write_deadline: 10s",
-        f"jetstream {{ {_jetstream(store)} }}",
-        "authorization {",
-        "  users = [",
-        *users,
-        "  ]",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _jetstream(store: Path) -> str:
-    """Settings of the store.
-
-    The server counts what its streams may hold at most against `max_file`, by default three quarters of the disk that
-    is free as it starts. A small or filled disk would then keep the platform from starting, with all its jobs; what is
-    really written shall decide.
-    """
-    # The server knows fewer escapes than JSON.
-    place = json.dumps(str(store), ensure_ascii=False)
-    return f"store_dir: {place}, sync_interval: always, max_mem: 64MB, max_file: 1TB"
-
-
-def _user(user: str, password: str, rights: Rights) -> str:
-    permissions: dict[str, object] = {
-        "publish": {"allow": list(rights.publish)},
-        "subscribe": {"allow": [f"_INBOX_{user}.>", *rights.subscribe]},
-    }
-    if rights.answers:
-        permissions["allow_responses"] = True
-    return f"    {json.dumps({'user': user, 'password': password, 'permissions': permissions})}"
