@@ -1,0 +1,178 @@
+"""An API server as JSON over HTTP: who we are by the pod's service account or a kubeconfig, requests, streams of lines.
+
+Where a process runs in a pod and names no kubeconfig it uses the pod's service account, whose token is read anew every
+minute, as it changes. Else `KUBECONFIG` (or `~/.kube/config`) counts, with the context that is asked for or the
+current one. The `kubernetes` package does the signing in; objects stay plain JSON here, because its models cost several
+times as much, and an agent needs three fields of a pod.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from shared.errors import TrainmasterError, UnavailableError
+
+Json = Mapping[str, Any]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+REQUEST_S: Final = 30.0
+CONNECT_S: Final = 10.0
+PARALLEL_REQUESTS: Final = 64
+PATCH_TYPE: Final = "application/merge-patch+json"
+_SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
+_MESSAGE_MAX: Final = 500
+
+
+class ApiError(TrainmasterError):
+    """The API server answered, and not with what was asked for; `status` is that of HTTP, `reason` Kubernetes' own."""
+
+    code = "kubernetes"
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"Kubernetes answered {status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.said = message
+
+
+class KubernetesApi:
+    """One API server; used as a context manager, or closed."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def request(self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None) -> Json:
+        """The JSON that a request is answered with; raises ApiError, or UnavailableError where nobody answers."""
+        timeout = aiohttp.ClientTimeout(total=REQUEST_S, connect=CONNECT_S)
+        async with _reached():
+            answer = await self._send(method, path, query, body, timeout)
+            data = await answer.read()
+        if answer.status >= 400:
+            raise error_of(answer.status, data)
+        return _json_of(data)
+
+    async def lines(self, path: str, *, query: Json, silence_s: float) -> AsyncGenerator[Json, None]:
+        """Lines of JSON as they come, until the server ends the stream; raises as `request`, also after a silence.
+
+        It returns once the server has agreed; from then on the generator has to be closed.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=silence_s)
+        async with _reached():
+            answer = await self._send("GET", path, query, None, timeout)
+            if answer.status >= 400:
+                raise error_of(answer.status, await answer.read())
+        return _stream_of(answer)
+
+    async def _send(
+        self, method: Method, path: str, query: Json | None, body: Json | None, within: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = PATCH_TYPE if method == "PATCH" else "application/json"
+        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
+        url = f"{self._client.configuration.host}{path}"
+        if query:
+            url += f"?{urlencode(query)}"
+        requesting = self._client.rest_client.request(  # type: ignore[no-untyped-call]
+            method, url, headers=headers, body=body, _request_timeout=within
+        )
+        answer = await requesting
+        found = answer.response if hasattr(answer, "response") else answer
+        assert isinstance(found, aiohttp.ClientResponse)  # noqa: S101  # for the type checker
+        return found
+
+
+async def connect(context: str = "") -> KubernetesApi:
+    """Access as this process has it; raises UnavailableError with what is wrong where it has none."""
+    configuration = Configuration()
+    try:
+        if os.environ.get(_SERVICE_ACCOUNT) and not (context or os.environ.get("KUBECONFIG")):
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await _load_kubeconfig(configuration, context)
+        configuration.connection_pool_maxsize = PARALLEL_REQUESTS
+        return KubernetesApi(ApiClient(configuration))
+    except (config.ConfigException, OSError, ssl.SSLError) as error:
+        named = f" with context {context!r}" if context else ""
+        raise UnavailableError(f"no access to Kubernetes{named}: {error}") from error
+
+
+async def _load_kubeconfig(configuration: Configuration, context: str) -> None:
+    file = os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+    loading = config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=file, context=context or None, client_configuration=configuration
+    )
+    await loading
+
+
+def error_of(status: int, data: bytes) -> ApiError:
+    """What a `Status` object, or whatever else came with an error, says."""
+    try:
+        told = json.loads(data)
+        return ApiError(status, str(told.get("reason") or ""), str(told.get("message") or "")[:_MESSAGE_MAX])
+    except (ValueError, AttributeError):
+        return ApiError(status, "", data[:_MESSAGE_MAX].decode("utf-8", "replace").strip())
+
+
+@asynccontextmanager
+async def _reached() -> AsyncIterator[None]:
+    """Whatever keeps a request from being answered is one thing to who asks."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise UnavailableError(f"the Kubernetes API server does not answer: {_why(error)}") from error
+
+
+async def _stream_of(answer: aiohttp.ClientResponse) -> AsyncGenerator[Json, None]:
+    try:
+        async with _reached():
+            async for line in _lines_of(answer.content):
+                yield _json_of(line)
+    finally:
+        answer.close()
+
+
+async def _lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Complete lines of any length; half a line, where the stream ends in one, is dropped."""
+    rest = bytearray()
+    async for piece in content.iter_any():
+        rest += piece
+        *lines, last = rest.split(b"\n") if b"\n" in piece else (rest,)
+        for line in lines:
+            if line:
+                yield bytes(line)
+        rest = last
+
+
+def _json_of(data: bytes) -> Json:
+    try:
+        found = json.loads(data)
+    except ValueError as error:
+        raise UnavailableError(f"what the Kubernetes API server sent is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise UnavailableError("what the Kubernetes API server sent is no JSON object")
+    return found
+
+
+def _why(error: Exception) -> str:
+    return str(error) or type(error).__name__
