@@ -14,13 +14,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal, Self, TypeVar
-
-from pydantic import BaseModel, ConfigDict
+from typing import Final, TypeVar
 
 from shared import events as ev
+from shared.attempts import Attempt, Record, Replaced, Replica, ReplicaState, evidence_of, replica_key, replicas_of
 from shared.errors import TrainmasterError
 from shared.events import Event, Payload
+
+__all__ = [
+    "ALLOWED_IN",
+    "ENDED",
+    "HOLDING",
+    "LIVE",
+    "Attempt",
+    "IllegalTransitionError",
+    "Job",
+    "JobState",
+    "Recorded",
+    "Replaced",
+    "Replica",
+    "ReplicaState",
+    "evidence_of",
+    "fold",
+    "fold_all",
+    "replica_key",
+]
 
 
 class IllegalTransitionError(TrainmasterError):
@@ -59,6 +77,7 @@ ALLOWED_IN: Final[Mapping[type[Payload], frozenset[JobState]]] = {
     # A gang that made room for another is queued again without a decision.
     ev.Queued: frozenset({JobState.RETRYING, JobState.DECIDING}),
     ev.Placed: frozenset({JobState.QUEUED}),
+    ev.PlacementChanged: frozenset({JobState.DIAGNOSING}),
     ev.Admitted: frozenset({JobState.DIAGNOSING}),
     ev.Started: frozenset({JobState.STARTING}),
     ev.StopRequested: LIVE - {JobState.STOPPING},
@@ -71,78 +90,8 @@ ALLOWED_IN: Final[Mapping[type[Payload], frozenset[JobState]]] = {
     ev.Deleted: ENDED,
 }
 
-ReplicaState = Literal["Pending", "Running", "Succeeded", "Failed", "Stopped"]
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    def but(self, **changes: object) -> Self:
-        """A copy with some fields changed to values that are valid already; folding does little else."""
-        changed = type(self).__new__(type(self))
-        object.__setattr__(changed, "__dict__", {**self.__dict__, **changes})
-        object.__setattr__(changed, "__pydantic_fields_set__", self.__pydantic_fields_set__ | changes.keys())
-        object.__setattr__(changed, "__pydantic_extra__", None)
-        object.__setattr__(changed, "__pydantic_private__", None)
-        return changed
-
-
-class Replica(_Record):
-    """One replica of an attempt, as far as it was observed."""
-
-    role: str
-    index: int
-    node: str = ""
-    node_name: str = ""
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    exit: ev.ReplicaExit | None = None
-
-    @property
-    def where(self) -> str:
-        """The node as people call it, or its id where no name is known."""
-        return self.node_name or self.node
-
-    @property
-    def state(self) -> ReplicaState:
-        """Public state of the replica."""
-        if self.exit is None:
-            return "Pending" if self.started_at is None else "Running"
-        if self.exit.succeeded:
-            return "Succeeded"
-        return "Stopped" if self.exit.cause in ("stopped", "never-started") else "Failed"
-
-
-class Attempt(_Record):
-    """One try: placement, replicas, end and decision."""
-
-    number: int
-    queued_at: datetime
-    placement: ev.Placed | None = None
-    placed_at: datetime | None = None
-    code: ev.CodeResolved | None = None
-    admitted_at: datetime | None = None
-    started_at: datetime | None = None
-    replicas: dict[str, Replica] = {}
-    preemption: ev.PreemptionRequested | None = None
-    preempted_at: datetime | None = None
-    incidents: tuple[ev.IncidentRaised, ...] = ()
-    progress: ev.ProgressReported | None = None
-    evidence: tuple[ev.EvidenceCollected, ...] = ()
-    diagnosis_requested_at: datetime | None = None
-    diagnosis: ev.DiagnosisFinished | None = None
-    diagnosed_at: datetime | None = None
-    ended: ev.AttemptEnded | None = None
-    ended_at: datetime | None = None
-    decision: ev.RetryDecided | None = None
-    decided_at: datetime | None = None
-
-    def replica(self, role: str, index: int) -> Replica | None:
-        """The replica with this role and index, once the attempt is placed."""
-        return self.replicas.get(replica_key(role, index))
-
-
-class Job(_Record):
+class Job(Record):
     """A job as its events tell it."""
 
     id: str
@@ -185,16 +134,6 @@ class Recorded:
     sequence: int
     subject: str
     event: Event
-
-
-def replica_key(role: str, index: int) -> str:
-    """Key of a replica within its attempt."""
-    return f"{role}-{index}"
-
-
-def evidence_of(attempt: Attempt, rule: str, noticed_at: datetime | None) -> ev.EvidenceCollected | None:
-    """The evidence that was taken when this incident was noticed."""
-    return next((each for each in attempt.evidence if (each.rule, each.noticed_at) == (rule, noticed_at)), None)
 
 
 def fold(job: Job | None, recorded: Recorded) -> Job | None:
@@ -256,15 +195,29 @@ def _queued(job: Job, event: Event) -> Job:
 
 def _placed(job: Job, event: Event) -> Job:
     placement = _expect(event.data, ev.Placed)
-    replicas = {
-        replica_key(role.role, index): Replica(
-            role=role.role, index=index, node=role.node(index), node_name=role.node_name(index)
-        )
-        for role in placement.roles
-        for index in range(len(role.node_of))
-    }
-    attempt = job.attempt.but(placement=placement, placed_at=event.time, replicas=replicas)
+    attempt = job.attempt.but(placement=placement, placed_at=event.time, replicas=replicas_of(placement.roles))
     return _with_attempt(job, attempt, state=JobState.DIAGNOSING if placement.diagnosing else JobState.STARTING)
+
+
+def _placement_changed(job: Job, event: Event) -> Job:
+    """The next round of the diagnosis begins; what was found in the last one goes with the nodes."""
+    change, before = _expect(event.data, ev.PlacementChanged), job.attempt
+    if before.placement is None:
+        return job
+    attempt = before.but(
+        placement=before.placement.model_copy(update={"roles": change.roles}),
+        replicas={key: _moved(before.replicas.get(key), new) for key, new in replicas_of(change.roles).items()},
+        replaced=(*before.replaced, Replaced(change=change, at=event.time, diagnosis=before.diagnosis)),
+        diagnosis_requested_at=None,
+        diagnosis=None,
+        diagnosed_at=None,
+    )
+    return _with_attempt(job, attempt)
+
+
+def _moved(old: Replica | None, new: Replica) -> Replica:
+    """What was observed of a replica that stays where it was still holds."""
+    return old if old is not None and old.node == new.node else new
 
 
 def _admitted(job: Job, event: Event) -> Job:
@@ -314,6 +267,7 @@ def _deleted(job: Job, _event: Event) -> Job:
 _MOVES: Final[Mapping[type[Payload], Callable[[Job, Event], Job]]] = {
     ev.Queued: _queued,
     ev.Placed: _placed,
+    ev.PlacementChanged: _placement_changed,
     ev.Admitted: _admitted,
     ev.Started: _started,
     ev.StopRequested: _stop_requested,
@@ -342,9 +296,9 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
             return _noticed(attempt, noticed)
         case ev.CodeResolved() as code if attempt.code is None:
             return {"code": code}
-        case ev.DiagnosisRequested():
+        case ev.DiagnosisRequested(round=attempt.round):
             return {"diagnosis_requested_at": event.time}
-        case ev.DiagnosisFinished() as diagnosis if attempt.diagnosis is None:
+        case ev.DiagnosisFinished(round=attempt.round) as diagnosis if attempt.diagnosis is None:
             return {"diagnosis": diagnosis, "diagnosed_at": event.time}
         case _:
             return {}
@@ -366,7 +320,7 @@ def _after(replicas: Mapping[str, Replica], changes: Iterable[ev.ReplicaChange])
     known = dict(replicas)
     for change in changes:
         key = replica_key(change.role, change.index)
-        if key in known:
+        if key in known and change.node in ("", known[key].node):
             known[key] = _changed(known[key], change)
     return known
 

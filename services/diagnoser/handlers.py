@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
-from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.domain.reports import Occasion, diagnosis_id, part_of
 from services.diagnoser.domain.verdict import conclude
 from services.diagnoser.procedure import NotWantedError, Procedure, Subject
 from shared.bus import Bus
@@ -91,13 +91,15 @@ class Diagnoses:
                 for each in findings
             )
         )
-        return conclude(findings, request.names)
+        return conclude(findings, request.names).model_copy(update={"round": request.round})
 
     async def _waiting(self, request: Event) -> Job | None:
         """The job, if the attempt that the request is about waits for its outcome."""
         job = await self._bus.load_job(request.subject)
-        waits = job is not None and job.state is JobState.DIAGNOSING and job.attempt.number == request.attempt
-        return job if job is not None and waits and job.attempt.diagnosis is None else None
+        if job is None or job.state is not JobState.DIAGNOSING or job.attempt.number != request.attempt:
+            return None
+        is_present = isinstance(request.data, DiagnosisRequested) and request.data.round == job.attempt.round
+        return job if is_present and job.attempt.diagnosis is None else None
 
     def _event(self, job: Job, outcome: DiagnosisFinished, cause: Event) -> Event:
         return Event.of(
@@ -129,11 +131,12 @@ def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Sub
         if mount.uri.startswith(f"{_FILE}/")
     }
     return Subject(
-        session=f"{job.id}-{job.attempt.number}",
+        session=diagnosis_id(job.id, job.attempt.number, request.round),
         nodes=request.nodes,
         machines=request.machines,
         names=request.names,
         devices=_devices(job.attempt),
         places=places,
         in_use=held & frozenset(request.nodes),
+        settled=frozenset(request.nodes) - frozenset(request.only) if request.only else frozenset(),
     )

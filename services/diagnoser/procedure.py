@@ -54,7 +54,8 @@ class Agents(Protocol):
 class Subject:
     """What is to be diagnosed: nodes with their machines, the devices each is to give, directories that are needed.
 
-    `in_use` are nodes on which others work: they are looked at, and not put under load.
+    `in_use` are nodes on which others work: they are looked at, and not put under load. Those that are `settled` were
+    tested for the same purpose a moment ago: they are partners of the others at most.
     """
 
     session: str
@@ -66,6 +67,7 @@ class Subject:
     injections: tuple[Injection, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     thorough: bool = False
+    settled: frozenset[str] = frozenset()
 
     @property
     def injected(self) -> tuple[str, ...]:
@@ -102,7 +104,8 @@ class Procedure:
     def fresh(self, subject: Subject) -> tuple[str, ...]:
         """Nodes that have no pass that holds."""
         now = self._clock.now()
-        return tuple(node for node in subject.nodes if subject.thorough or not self._book.is_valid(node, now))
+        unsettled = (node for node in subject.nodes if node not in subject.settled)
+        return tuple(node for node in unsettled if subject.thorough or not self._book.is_valid(node, now))
 
 
 class _Run:

@@ -56,8 +56,9 @@ class Event(BaseModel):
         causation: str | None = None,
         traceparent: str | None = None,
     ) -> Self:
-        """Event about a job; `part` tells apart several events of one kind in one attempt (observations)."""
-        event_id = f"{job}/{attempt}/{payload.SUFFIX}" + (f"/{part}" if part else "")
+        """Event about a job; `part`, or the payload's own, tells apart several events of one kind in one attempt."""
+        told_apart_by = part or payload.part
+        event_id = f"{job}/{attempt}/{payload.SUFFIX}" + (f"/{told_apart_by}" if told_apart_by else "")
         return cls(
             id=event_id,
             source=f"/trainmaster/{payload.AUTHOR}",

@@ -19,8 +19,8 @@ DIAGNOSED = {"diagnosis": {"enabled": True}}
 
 
 def node_ids(count: int) -> list[str]:
-    """The ids that this machine's nodes have in every platform."""
-    return [offer.id for offer in divided(look_at_machine(), Split(count))]
+    """The ids that this machine's nodes have in every platform, in the order in which idle ones are given to jobs."""
+    return sorted(offer.id for offer in divided(look_at_machine(), Split(count)))
 
 
 @pytest.fixture
@@ -78,6 +78,23 @@ def test_the_next_attempt_is_placed_on_another_node(faulty_platform: Platform) -
     assert status["state"] == "Succeeded"
     nodes = [attempt["placement"]["roles"][0]["nodes"] for attempt in status["attempts"]]
     assert nodes == [[bad], [sound]]
+
+
+def test_a_bad_node_is_replaced_within_the_attempt(faulty_platform: Platform) -> None:
+    platform, (bad, sound) = faulty_platform, node_ids(2)
+    job = platform.submit(job_document("moved", "echo ran", **DIAGNOSED))
+    status = platform.await_end(job)["status"]
+    assert (status["state"], len(status["attempts"])) == ("Succeeded", 1)
+    (attempt,) = status["attempts"]
+    assert attempt["placement"]["roles"][0]["nodes"] == [sound]
+    (moved,) = attempt["replaced"]
+    assert "CPU 0" in moved["reason"]
+    assert f"{moved['left'][0]} by {moved['taken'][0]}" in platform.cli("describe", "moved").stdout
+    assert [event for event in told(platform, job) if event.startswith(("placement", "job.admitted"))] == [
+        "placement.changed.v1",
+        "job.admitted.v1",
+    ]
+    assert bad not in [replica["node"] for replica in attempt["replicas"]]
 
 
 @pytest.mark.parametrize("victim", ["platform", "agent", "nats-server"])

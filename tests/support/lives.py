@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from services.scheduler.domain.progress import Refusal
 from services.scheduler.domain.reconcile import (
     Append,
+    Replace,
     Report,
     RequestDiagnosis,
     SaveData,
@@ -16,10 +17,11 @@ from services.scheduler.domain.reconcile import (
     StopGang,
     next_step,
 )
+from services.scheduler.domain.replacing import Replacement
 from services.scheduler.domain.terms import Terms
 from shared import events as ev
 from shared.events import Event, ReplicaExit
-from shared.jobs import Job, Recorded, Replica, fold, replica_key
+from shared.jobs import Job, JobState, Recorded, Replica, fold, replica_key
 from tests.support.jobs import START, role, submitted
 
 JOB = "tj-aaaaaaaaaaaa"
@@ -48,6 +50,7 @@ class Life:
     refuses: str = ""
     unsaved: bool = False
     save_problem: str = ""
+    replacement: Replacement | None = None
 
     def __post_init__(self):
         self.restart()
@@ -141,6 +144,9 @@ class Life:
             self.unsaved,
             self.save_called,
             self.save_problem,
+            replacement=self.replacement
+            if self.job.state is JobState.DIAGNOSING and self.job.attempt.diagnosis
+            else None,
         )
 
     def look(self) -> Life:
@@ -162,8 +168,11 @@ class Life:
             case Report(changes):
                 self.reported_at = self.now
                 self.tell(ev.ReplicasChanged(changes=changes))
-            case RequestDiagnosis(nodes):
-                self.tell(ev.DiagnosisRequested(nodes=nodes))
+            case RequestDiagnosis(nodes, only, number):
+                self.tell(ev.DiagnosisRequested(nodes=nodes, only=only, round=number))
+            case Replace(found, reason):
+                self.replacement = None
+                self.tell(found.event(self.job.submitted.resolved, {}, reason))
             case StartGang():
                 self._start()
             case SaveData():

@@ -16,6 +16,7 @@ from trainmaster.documents.jobs import (
     Evidence,
     Incident,
     Job,
+    Replaced,
     Replica,
     ReplicaExit,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "Page",
     "Plan",
     "Progress",
+    "Replaced",
     "Replica",
     "ReplicaExit",
     "ScalarPoint",

@@ -115,6 +115,16 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """Nodes, by name, that left an attempt after a round of its diagnosis, and those that came for them."""
+
+    at: datetime | None
+    left: tuple[str, ...]
+    taken: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try to run the job."""
 
@@ -133,6 +143,7 @@ class Attempt:
     evidence: tuple[Evidence, ...]
     decision: Decision | None
     progress: Progress | None = None
+    replaced: tuple[Replaced, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +230,13 @@ def _attempt(fields: Fields) -> Attempt:
         evidence=tuple(_evidence(evidence) for evidence in fields.each("evidence")),
         decision=_decision(decision) if decision.document else None,
         progress=Progress.of(progress) if (progress := fields.fields("progress")).document else None,
+        replaced=tuple(_replaced(each) for each in fields.each("replaced")),
+    )
+
+
+def _replaced(fields: Fields) -> Replaced:
+    return Replaced(
+        at=fields.time("at"), left=fields.texts("left"), taken=fields.texts("taken"), reason=fields.text("reason")
     )
 
 

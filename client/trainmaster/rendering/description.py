@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job
+from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job, Replaced
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
@@ -124,6 +124,7 @@ def _attempt(attempt: Attempt) -> Group:
     parts = [placement(attempt)]
     if attempt.code_revision:
         parts.append(text(f"code: commit {attempt.code_revision}"))
+    parts += [text(line) for line in _replaced(attempt.replaced)]
     if attempt.diagnosis:
         parts += [text(line) for line in _diagnosis(attempt.diagnosis)]
     if attempt.progress:
@@ -135,6 +136,12 @@ def _attempt(attempt: Attempt) -> Group:
     if attempt.decision:
         parts += [text(line) for line in _decision(attempt.decision)]
     return Group(*parts)
+
+
+def _replaced(replaced: tuple[Replaced, ...]) -> Iterator[str]:
+    for each in replaced:
+        went, came = (", ".join(names[:MOST_BAD_NODES]) for names in (each.left, each.taken))
+        yield f"replaced at {date_time(each.at)}: {went} by {came}, after the diagnosis: {each.reason}"
 
 
 def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:

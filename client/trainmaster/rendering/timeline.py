@@ -75,6 +75,12 @@ def _nodes(role: Fields) -> str:
     return _listed(f"{name} ({counts[index]})" if counts[index] > 1 else name for index, name in enumerate(names))
 
 
+def _placement_changed(data: Fields) -> str:
+    names = data.fields("names").document
+    went, came = (_listed(str(names.get(node, node)) for node in data.texts(key)) for key in ("left", "taken"))
+    return f"{came} instead of {went}; the new nodes are checked: {data.text('reason')}"
+
+
 def _replicas_changed(data: Fields) -> str:
     changes = tuple(data.each("changes"))
     started = [_replica(change) for change in changes if change.text("state") == "started"]
@@ -154,6 +160,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "submitted": _submitted,
     "queued": _queued,
     "placed": _placed,
+    "placement.changed": _placement_changed,
     "admitted": lambda _: "the placed nodes passed their checks",
     "started": lambda _: "every replica runs",
     "stop.requested": _stop_requested,

@@ -24,6 +24,11 @@ class Occasion:
     injected: tuple[str, ...] = ()
 
 
+def diagnosis_id(job: str, attempt: int, number: int) -> str:
+    """What a round of the diagnosis of a job's attempt is called: the first round has no number of its own."""
+    return f"{job}-{attempt}" + ("" if number == 1 else f"-r{number}")
+
+
 def part_of(
     examination: Examination,
     finding: NodeFinding,

@@ -74,7 +74,16 @@ def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> Diagn
         bad_nodes=tuple(finding.node for finding in bad),
         message="; ".join([*named, *more]),
         findings=ordered,
+        doubtful_nodes=tuple(finding.node for finding in sorted(ordered, key=_most_doubts) if _is_doubtful(finding)),
     )
+
+
+def _is_doubtful(finding: NodeFinding) -> bool:
+    return bool(finding.doubts) and not finding.problems
+
+
+def _most_doubts(finding: NodeFinding) -> int:
+    return -len(finding.doubts)
 
 
 def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Iterator[str]:

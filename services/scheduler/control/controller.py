@@ -34,6 +34,7 @@ from services.scheduler.domain.reconcile import (
     Action,
     Append,
     Fact,
+    Replace,
     Report,
     RequestDiagnosis,
     SaveData,
@@ -60,7 +61,7 @@ PLANNING: Final = ""
 ORPHAN_GRACE_S: Final = 10.0
 
 # Actions that put something on record.
-Write = Append | Report | RequestDiagnosis
+Write = Append | Report | RequestDiagnosis | Replace
 
 
 class Controller:
@@ -199,10 +200,14 @@ class Controller:
             save_called=view.save_called,
             save_problem=self._starter.save_problem(gang),
             waiting=view.waiting,
+            replacement=self._world.replacement(job),
         )
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)
         self._call_engine(job, gang, step.actions)
+        for action in step.actions:
+            if isinstance(action, Replace):
+                self._world.move(job, action.replacement.seats)
         writes = [action for action in step.actions if isinstance(action, Write)]
         if writes:
             self._write((job,), self._record(job, gang, writes, now))
@@ -301,14 +306,26 @@ class Controller:
                 case Report(changes):
                     self._reported_at[gang] = now
                     sequence = await self._insist(lambda: self._journal.report(job, changes, now))
-                case RequestDiagnosis(nodes):
-                    request = DiagnosisRequested(
-                        nodes=nodes, machines=self._world.machines(nodes), names=self._world.node_names(nodes)
-                    )
+                case RequestDiagnosis():
+                    request = self._diagnosis_request(action)
                     sequence = await self._insist(partial(self._journal.request_diagnosis, job, request, now))
+                case Replace(found, reason):
+                    names = self._world.node_names({*found.left, *(seat.node for seat in found.seats)})
+                    payload = found.event(job.submitted.resolved, names, reason)
+                    sequence = await self._append(job, (Fact(payload, now, job.attempt.number),))
                 case Append(facts):
                     sequence = await self._append(job, facts)
         return sequence
+
+    def _diagnosis_request(self, wanted: RequestDiagnosis) -> DiagnosisRequested:
+        nodes = wanted.nodes
+        return DiagnosisRequested(
+            nodes=nodes,
+            machines=self._world.machines(nodes),
+            names=self._world.node_names(nodes),
+            round=wanted.round,
+            only=wanted.only,
+        )
 
     async def _record_placement(self, job: Job, start: Start, now: datetime) -> int:
         terms = self._world.terms(job)

@@ -8,6 +8,7 @@ any time; only seats that are being put on record right now are held by `reserve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -20,6 +21,7 @@ from services.scheduler.domain.placement import holds_capacity, seats_of
 from services.scheduler.domain.planning.plan import Plan, Snapshot
 from services.scheduler.domain.planning.state import State
 from services.scheduler.domain.quotas import Quota
+from services.scheduler.domain.replacing import Replacement, replacement
 from services.scheduler.domain.tenure import running_of, running_of_gang
 from services.scheduler.domain.terms import Terms
 from shared import catalog
@@ -94,6 +96,13 @@ class World:
         """Hold seats that are about to be put on record; `take` of the job afterwards settles the matter."""
         self._state.hold(running_of_gang(gang, now), seats)
 
+    def move(self, job: Job, seats: tuple[Seat, ...]) -> None:
+        """Hold other seats for a placed gang, which are about to be put on record; `take` settles the matter."""
+        terms = self.terms(job)
+        if terms is not None:
+            running = running_of(job, terms)
+            self._state.hold(replace(running, moves=running.moves + 1), seats)
+
     def waiting(self) -> tuple[Gang, ...]:
         """Gangs that wait for a place, in queue order."""
         return in_queue_order(self._state.queue)
@@ -102,6 +111,11 @@ class World:
     def queued(self) -> int:
         """How many gangs wait for a place."""
         return len(self._state.queue)
+
+    def replacement(self, job: Job) -> Replacement | None:
+        """What can be done about nodes of the job that its diagnosis speaks against."""
+        terms = self.terms(job)
+        return None if terms is None else replacement(job, terms, self._state.ledger.columns)
 
     def snapshot(self, but: Iterable[str] = ()) -> Snapshot:
         """What a plan is made from, without the gangs of some jobs; valid until the world next changes."""

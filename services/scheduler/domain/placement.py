@@ -21,11 +21,15 @@ def placed_event(
 
     `names` are those of the nodes, by their ids.
     """
+    return Placed(cluster=resolved.cluster, roles=role_placements(resolved, seats, names), diagnosing=diagnosing)
+
+
+def role_placements(resolved: Resolved, seats: Iterable[Seat], names: Mapping[str, str]) -> tuple[RolePlacement, ...]:
+    """The seats of each role, in the order of the roles."""
     of_role: dict[str, list[Seat]] = {role.name: [] for role in resolved.roles}
     for seat in seats:
         of_role[seat.role].append(seat)
-    roles = tuple(_role_placement(role.name, role.pool, of_role[role.name], names) for role in resolved.roles)
-    return Placed(cluster=resolved.cluster, roles=roles, diagnosing=diagnosing)
+    return tuple(_role_placement(role.name, role.pool, of_role[role.name], names) for role in resolved.roles)
 
 
 def preemption_of(eviction: Eviction) -> PreemptionRequested:

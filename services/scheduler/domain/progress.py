@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from services.scheduler.domain.holdups import holdups_sentence
-from services.scheduler.domain.terms import Terms, hang_deadline, last_words_deadline
+from services.scheduler.domain.terms import REPLACEMENTS_MAX, Terms, hang_deadline, last_words_deadline
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt, Job, Replica, evidence_of
 from shared.units import format_duration
@@ -125,15 +125,20 @@ def endings(
     now: datetime,
     refusal: Refusal | None = None,
     waiting: Mapping[str, str] | None = None,
+    *,
+    replaceable: bool = False,
 ) -> tuple[Ending, ...]:
-    """Everything that ends the present attempt, the earliest first; nothing while it goes on."""
+    """Everything that ends the present attempt, the earliest first; nothing while it goes on.
+
+    A diagnosis that failed ends it, unless the nodes that failed are `replaceable`.
+    """
     # Of things that happened in the same instant, the later in this list are consequences of the earlier.
     candidates = [
         *_completion(terms, replicas.values()),
         *([Ending(EndReason.FAILED, refusal.at, refusal.at, refusal.message)] if refusal else []),
         *_stop_request(job),
         *_preemption(job.attempt),
-        *_failed_diagnosis(job.attempt),
+        *(() if replaceable else _failed_diagnosis(job.attempt)),
         *(deadline for deadline in _deadlines(job.attempt, terms, replicas, waiting or {}) if deadline.at <= now),
         *_failures(replicas.values()),
     ]
@@ -178,7 +183,14 @@ def _failed_diagnosis(attempt: Attempt) -> Iterator[Ending]:
     found, at = attempt.diagnosis, attempt.diagnosed_at
     if found is not None and at is not None and not found.passed and attempt.admitted_at is None:
         message = found.message or "the diagnosis of the nodes failed"
-        yield Ending(EndReason.DIAGNOSIS, at, at, message)
+        yield Ending(EndReason.DIAGNOSIS, at, at, f"{message}; {_why_not_replaced(attempt)}")
+
+
+def _why_not_replaced(attempt: Attempt) -> str:
+    times = len(attempt.replaced)
+    if times >= REPLACEMENTS_MAX:
+        return f"nodes were replaced {times} times already"
+    return "no other nodes are free to take their place"
 
 
 def is_diagnosing(attempt: Attempt) -> bool:
@@ -188,9 +200,10 @@ def is_diagnosing(attempt: Attempt) -> bool:
 
 def _deadlines(attempt: Attempt, terms: Terms, replicas: Replicas, waiting: Mapping[str, str]) -> Iterator[Ending]:
     if is_diagnosing(attempt):
-        if attempt.diagnosis is None and attempt.placed_at is not None:
-            at = terms.diagnosis_deadline(attempt.placed_at)
-            limit = format_duration((at - attempt.placed_at).total_seconds())
+        began_at = attempt.round_began_at
+        if attempt.diagnosis is None and began_at is not None:
+            at = terms.diagnosis_deadline(began_at)
+            limit = format_duration(terms.round_s)
             yield Ending(EndReason.DIAGNOSIS, at, at, f"the diagnosis of the nodes gave no result within {limit}")
         return
     begun = attempt.admitted_at or attempt.placed_at

@@ -18,6 +18,7 @@ from typing import Final
 from services.scheduler.domain import progress
 from services.scheduler.domain.placement import holds_capacity, nodes_of
 from services.scheduler.domain.progress import Ending, Refusal, Replicas
+from services.scheduler.domain.replacing import Replacement
 from services.scheduler.domain.terms import Terms
 from shared import events as ev
 from shared.jobs import Job, JobState
@@ -50,9 +51,19 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RequestDiagnosis:
-    """Have the diagnoser look at the nodes of the present attempt."""
+    """Have the diagnoser look at the nodes of the present attempt; in a later round it tests `only` some."""
 
     nodes: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    round: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put on record that other nodes take the place of some, and why."""
+
+    replacement: Replacement
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ class SaveData:
     """Have what the present attempt wrote brought to where it belongs."""
 
 
-Action = Append | Report | RequestDiagnosis | StartGang | StopGang | SaveData
+Action = Append | Report | RequestDiagnosis | Replace | StartGang | StopGang | SaveData
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,7 @@ class Situation:
     `seen` is None where the engine, once it has reported everything that it has, has told nothing of the gang; while
     `start_called` holds it is about to. An attempt with `unsaved` data goes on until it is saved, so that the next one
     finds it; `save_problem` says what is lost nevertheless. `waiting` has the reasons of replicas that do not run yet.
+    `replacement` is what can be done about nodes that the diagnosis speaks against.
     """
 
     job: Job
@@ -95,6 +107,7 @@ class Situation:
     save_called: bool = False
     save_problem: str = ""
     waiting: Mapping[str, str] = field(default_factory=dict)
+    replacement: Replacement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +169,7 @@ def _attend(situation: Situation, now: datetime) -> Step:
     actions = (
         *_report(situation, replicas, now),
         *_diagnosis_request(situation.job, endings),
+        *_replace(situation, endings),
         *_engine_calls(situation, replicas, endings, now),
         *_transitions(situation, replicas, endings, now),
     )
@@ -170,8 +184,15 @@ def _known(situation: Situation, now: datetime) -> Replicas:
 
 
 def _endings(situation: Situation, replicas: Replicas, now: datetime) -> tuple[Ending, ...]:
-    job, waiting = situation.job, situation.waiting
-    return progress.endings(job, situation.terms, replicas, now, situation.refusal, waiting)
+    return progress.endings(
+        situation.job,
+        situation.terms,
+        replicas,
+        now,
+        situation.refusal,
+        situation.waiting,
+        replaceable=situation.replacement is not None,
+    )
 
 
 def _report(situation: Situation, replicas: Replicas, now: datetime) -> Iterator[Report]:
@@ -191,7 +212,15 @@ def _report_due(situation: Situation, replicas: Replicas, now: datetime) -> date
 
 def _diagnosis_request(job: Job, endings: tuple[Ending, ...]) -> Iterator[RequestDiagnosis]:
     if job.state is JobState.DIAGNOSING and job.attempt.diagnosis_requested_at is None and not endings:
-        yield RequestDiagnosis(nodes_of(job.attempt))
+        replaced = job.attempt.replaced
+        only = replaced[-1].change.taken if replaced else ()
+        yield RequestDiagnosis(nodes_of(job.attempt), only, job.attempt.round)
+
+
+def _replace(situation: Situation, endings: tuple[Ending, ...]) -> Iterator[Replace]:
+    found = situation.job.attempt.diagnosis
+    if situation.replacement is not None and found is not None and not endings:
+        yield Replace(situation.replacement, found.message or "there are nodes without doubts about them")
 
 
 def _engine_calls(
@@ -221,7 +250,7 @@ def _transitions(
     facts = []
     running_since = progress.started_at(replicas)
     passed = job.attempt.diagnosis is not None and job.attempt.diagnosis.passed
-    if job.state is JobState.DIAGNOSING and passed and not endings:
+    if job.state is JobState.DIAGNOSING and passed and not endings and situation.replacement is None:
         facts.append(Fact(ev.Admitted(), now, number))
     if job.state is JobState.STARTING and running_since is not None:
         facts.append(Fact(ev.Started(), running_since, number))

@@ -20,6 +20,7 @@ from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit
 from services.scheduler.domain.planning.plan import Snapshot
 from services.scheduler.domain.quotas import is_beyond_quota, quota_blockers
+from services.scheduler.domain.terms import REPLACEMENTS_MAX
 from shared.clock import rfc3339
 from shared.jobs import Attempt, Job, JobState
 
@@ -167,6 +168,16 @@ def _summary(job: Job) -> str:
     return _SUMMARIES.get(job.state, _ended)(job)
 
 
+def _diagnosing(job: Job) -> str:
+    attempt = job.attempt
+    told = f"its nodes {_nodes(attempt)} are being diagnosed"
+    if not attempt.replaced:
+        return told
+    change = attempt.replaced[-1].change
+    went = ", ".join(change.names.get(node, node) for node in change.left)
+    return f"{told}, in round {attempt.round} of at most {REPLACEMENTS_MAX + 1}: {went} left after the last one"
+
+
 def _starting(job: Job) -> str:
     attempt = job.attempt
     return f"{_count(attempt, 'Running')} of {len(attempt.replicas)} replicas run, on {_nodes(attempt)}"
@@ -206,7 +217,7 @@ def _ended(job: Job) -> str:
 
 _SUMMARIES: Final[Mapping[JobState, Callable[[Job], str]]] = {
     JobState.QUEUED: lambda _job: "waits to be looked at",
-    JobState.DIAGNOSING: lambda job: f"its nodes {_nodes(job.attempt)} are being diagnosed",
+    JobState.DIAGNOSING: _diagnosing,
     JobState.STARTING: _starting,
     JobState.RUNNING: _running,
     JobState.STOPPING: _stopping,

@@ -32,6 +32,7 @@ def running_of(job: Job, terms: Terms) -> Running:
         preemptible=terms.preemptible,
         ending=told_to_stop_at is not None,
         grace_s=terms.grace_s + CONFIRMED_S,
+        moves=len(attempt.replaced),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
@@ -15,6 +16,8 @@ from shared.jobspec.models import TrainingSpec
 
 LAST_WORDS_S: Final = 10.0
 DIAGNOSIS_S: Final = 600.0
+# How often nodes of one attempt are replaced that its diagnosis speaks against.
+REPLACEMENTS_MAX: Final = 2
 EVIDENCE_S: Final = 60.0
 _ROLE_RULE: Final = "role:"
 
@@ -43,7 +46,16 @@ class Terms:
     @property
     def overhead_s(self) -> float:
         """How long an attempt can hold its place beside the time that it runs."""
-        return self.start_timeout_s + self.grace_s + (DIAGNOSIS_S if self.diagnosing else 0)
+        return self.start_timeout_s + self.grace_s + (self._diagnosis_s if self.diagnosing else 0)
+
+    @property
+    def _diagnosis_s(self) -> float:
+        return (REPLACEMENTS_MAX + 1) * self.round_s
+
+    @property
+    def round_s(self) -> float:
+        """How long one round of a diagnosis may take."""
+        return min(self.start_timeout_s, DIAGNOSIS_S)
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -85,9 +97,9 @@ class Terms:
         """When a placed gang that is not wholly running has taken too long."""
         return placed_at + timedelta(seconds=self.start_timeout_s)
 
-    def diagnosis_deadline(self, placed_at: datetime) -> datetime:
-        """When a diagnosis of which nothing is heard has taken too long."""
-        return placed_at + timedelta(seconds=min(self.start_timeout_s, DIAGNOSIS_S))
+    def diagnosis_deadline(self, began_at: datetime) -> datetime:
+        """When a round of a diagnosis of which nothing is heard has taken too long."""
+        return began_at + timedelta(seconds=self.round_s)
 
     def run_deadline(self, started_at: datetime) -> datetime | None:
         """When a running attempt has had its time; None where it has no limit."""
@@ -110,8 +122,10 @@ def _suspected(job: Job) -> frozenset[str]:
     return frozenset(decision.exclude_nodes) if decision is not None else frozenset()
 
 
-def _found_bad(attempt: Attempt) -> tuple[str, ...]:
-    return attempt.diagnosis.bad_nodes if attempt.diagnosis else ()
+def _found_bad(attempt: Attempt) -> Iterator[str]:
+    """Nodes that failed in any round of the attempt's diagnosis."""
+    for found in (attempt.diagnosis, *(each.diagnosis for each in attempt.replaced)):
+        yield from found.bad_nodes if found else ()
 
 
 def _topology(wanted: models.Topology | None) -> Topology:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from services.submitter.domain.job_documents import Answer
+from services.submitter.domain.answers import Answer
 from services.submitter.handlers.accounts import AccountHandlers
 from shared.auth.keys import KeySet
 from shared.auth.tokens import IssuedToken

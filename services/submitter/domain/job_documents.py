@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
+from pydantic import Field, JsonValue
 
+from services.submitter.domain.answers import Answer
+from services.submitter.domain.diagnosis_documents import Diagnosis, ReplacedNodes
 from shared.events import (
-    DiagnosisFinished,
     EvidenceCollected,
     IncidentRaised,
     ProgressReported,
@@ -27,12 +27,6 @@ from shared.events import (
 )
 from shared.jobs import Attempt, Job, JobState, Replica, ReplicaState
 from shared.jobspec.models import API_VERSION
-
-
-class Answer(BaseModel):
-    """Base of what the API answers with."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True)
 
 
 class JobMetadata(Answer):
@@ -138,63 +132,6 @@ class CodeVersion(Answer):
         """The version as the API tells it; a commit is known once the attempt has been prepared."""
         commit = attempt.code.revision if attempt.code else None
         return cls(kind=code.kind, uri=code.uri, digest=code.digest, revision=commit)
-
-
-class NodeVerdict(Answer):
-    """What a diagnosis says of one node: what is wrong with it, in words, and the figures that were measured.
-
-    `doubts` are failures that may be somebody else's, or of the moment; they fail nothing. `verdict` is green, amber or
-    red, and null in records from before there was one.
-    """
-
-    node: str
-    node_name: str
-    passed: bool
-    verdict: str | None
-    problems: list[str]
-    doubts: list[str]
-    figures: dict[str, float]
-
-
-class Diagnosis(Answer):
-    """The look at the nodes before the attempt starts; `passed` is null until it is finished.
-
-    `bad_nodes` are the names of the nodes that failed.
-    """
-
-    requested_at: Time
-    finished_at: Time | None
-    passed: bool | None
-    bad_nodes: list[str]
-    message: str
-    nodes: list[NodeVerdict]
-
-    @classmethod
-    def of(cls, attempt: Attempt) -> Self | None:
-        """The diagnosis as the API tells it; None where none was asked for."""
-        told = attempt.diagnosis or DiagnosisFinished(passed=False)
-        if attempt.diagnosis_requested_at is None:
-            return None
-        names = {replica.node: replica.where for replica in attempt.replicas.values()}
-        return cls(
-            requested_at=attempt.diagnosis_requested_at,
-            finished_at=attempt.diagnosed_at,
-            passed=told.passed if attempt.diagnosis else None,
-            bad_nodes=[names.get(node, node) for node in told.bad_nodes],
-            message=told.message,
-            nodes=[
-                NodeVerdict(
-                    node=finding.node,
-                    node_name=names.get(finding.node, finding.node),
-                    passed=finding.node not in told.bad_nodes,
-                    verdict=finding.verdict,
-                    problems=list(finding.problems),
-                    doubts=list(finding.doubts),
-                    figures=finding.figures,
-                )
-                for finding in told.findings
-            ],
-        )
 
 
 class ReplicaName(Answer):
@@ -314,6 +251,7 @@ class AttemptStatus(Answer):
     placement: Placement | None
     code: CodeVersion | None
     diagnosis: Diagnosis | None
+    replaced: list[ReplacedNodes]
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
     progress: Progress | None
@@ -343,6 +281,7 @@ class AttemptStatus(Answer):
             placement=placement,
             code=CodeVersion.of(resolved.code, attempt) if resolved.code else None,
             diagnosis=Diagnosis.of(attempt) if detailed else None,
+            replaced=[ReplacedNodes.of(each) for each in attempt.replaced] if detailed else [],
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],
             progress=Progress.of(attempt.progress),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, cast
 
 from services.submitter.adapters.archives import check_archive
-from services.submitter.domain.job_documents import Answer
+from services.submitter.domain.answers import Answer
 from shared.bus.blobs import Blobs
 from shared.units import MIB
 

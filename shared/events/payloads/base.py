@@ -18,6 +18,11 @@ class Payload(Fact):
     KIND: ClassVar[Kind]
     AUTHOR: ClassVar[Author]
 
+    @property
+    def part(self) -> str:
+        """What tells this event from others of its kind in the same attempt; empty where there can be one only."""
+        return ""
+
 
 class Unknown(Payload):
     """Payload of an event type that this version does not know."""

@@ -37,7 +37,8 @@ class DiagnosisRequested(Payload):
     """The placed nodes are to be checked before user code runs.
 
     `machines` has the machine whose agent answers for a node; a node that is missing is a machine of its own. `names`
-    are what people call the nodes.
+    are what people call the nodes. In a later round, after nodes were replaced, only those in `only` are tested, and
+    the others are their partners.
     """
 
     TYPE = "trainmaster.diagnosis.requested.v1"
@@ -48,10 +49,20 @@ class DiagnosisRequested(Payload):
     nodes: tuple[str, ...]
     machines: dict[str, str] = Field(default_factory=dict)
     names: dict[str, str] = Field(default_factory=dict)
+    round: int = 1
+    only: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """One a round."""
+        return _round_part(self.round)
 
 
 class DiagnosisFinished(Payload):
-    """The outcome of a diagnosis: which nodes failed, and why."""
+    """The outcome of a diagnosis: which nodes failed, and why.
+
+    `doubtful_nodes` are amber without having failed: to be avoided where others are free, the most doubtful first.
+    """
 
     TYPE = "trainmaster.diagnosis.finished.v1"
     SUFFIX = "diagnosis.finished"
@@ -62,6 +73,13 @@ class DiagnosisFinished(Payload):
     bad_nodes: tuple[str, ...] = ()
     message: Sentence = ""
     findings: tuple[NodeFinding, ...] = ()
+    round: int = 1
+    doubtful_nodes: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """One a round."""
+        return _round_part(self.round)
 
 
 class ProgressReported(Payload):
@@ -144,3 +162,8 @@ class EvidenceCollected(Payload):
     size_bytes: int = 0
     outliers: tuple[Sentence, ...] = ()
     problems: tuple[Sentence, ...] = ()
+
+
+def _round_part(number: int) -> str:
+    """Nothing in the first round, so that its events are called what they were before there were rounds."""
+    return "" if number == 1 else str(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from shared.events.facts import (
     Cause,
@@ -60,6 +60,31 @@ class Placed(Payload):
     cluster: str
     roles: tuple[RolePlacement, ...]
     diagnosing: bool = False
+
+
+class PlacementChanged(Payload):
+    """Other nodes took the place of some that failed their diagnosis, or were doubtful; only the new ones are tested.
+
+    `roles` are the whole gang's, as it is placed now. `left` went, `taken` are the nodes of the replicas that moved,
+    `names` what people call both. `round` is that of the diagnosis which begins: the first of an attempt is 1.
+    """
+
+    TYPE = "trainmaster.placement.changed.v1"
+    SUFFIX = "placement.changed"
+    KIND = "state"
+    AUTHOR = "scheduler"
+
+    roles: tuple[RolePlacement, ...]
+    left: tuple[str, ...]
+    taken: tuple[str, ...]
+    names: dict[str, str] = Field(default_factory=dict)
+    round: int
+    reason: Sentence = ""
+
+    @property
+    def part(self) -> str:
+        """Nodes may be replaced more than once."""
+        return str(self.round)
 
 
 class Admitted(Payload):

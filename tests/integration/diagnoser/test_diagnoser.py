@@ -306,3 +306,32 @@ async def test_only_admins_have_nodes_diagnosed_and_see_reports(nats_server: Nat
             await client.get("/v1/diagnoses/dg-1"),
         ]
     assert [answer.status_code for answer in answers] == [403, 403, 403]
+
+
+async def test_after_a_replacement_only_the_new_node_is_tested_and_the_others_are_its_partners(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    def answer(asked: tuple[str, ...]) -> dict[str, Measurement]:
+        sound = measurement(unix_ms=now_ms())
+        return {node: replace(sound, open_files=1) if node == "n-62" else sound for node in asked}
+
+    for number in range(61, 66):
+        await agent(bus, f"m{number}", answer)
+    machines = {f"n-{number}": f"m{number}" for number in range(61, 65)}
+    job = await diagnosing(bus)
+    async with running(await bootstrap(settings(nats_server))):
+        await request(bus, job, machines)
+        assert (await outcome(bus, job)).bad_nodes == ("n-62",)
+        moved = ev.PlacementChanged(roles=jobs.placed().roles, left=("n-62",), taken=("n-65",), round=2)
+        found = await bus.load_job(job)
+        assert found is not None
+        await bus.append(jobs.event(moved, job), expected=found.sequence)
+        machines = {"n-61": "m61", "n-63": "m63", "n-64": "m64", "n-65": "m65"}
+        again = ev.DiagnosisRequested(nodes=tuple(machines), machines=machines, round=2, only=("n-65",))
+        await bus.observe(jobs.event(again, job))
+        second = await outcome(bus, job)
+    assert (second.passed, second.round) == (True, 2)
+    reports = [(await diagnosed(bus, node))[-1] for node in machines]
+    assert {part.diagnosis for part in reports} == {f"{job}-1-r2"}
+    assert [part.fresh for part in reports] == [True, True, False, True]
+    assert [len(await diagnosed(bus, node)) for node in ("n-62", "n-65")] == [1, 1]

@@ -29,21 +29,24 @@ ENDED_BADLY = ev.AttemptEnded(reason=ev.EndReason.FAILED)
 RETRY = ev.RetryDecided(retry=True, reason="listed exit code")
 NO_RETRY = ev.RetryDecided(retry=False, reason="exit code 1")
 STOP = ev.StopRequested(by="u-ada")
+MOVED = ev.PlacementChanged(roles=placed(2, node="n-9").roles, left=("n-1",), taken=("n-9",), round=2)
 PREEMPT = ev.PreemptionRequested(by="tj-aaaaaaaaaaab", priority=9)
 
 
-def started(index: int) -> ev.ReplicasChanged:
-    return ev.ReplicasChanged(changes=(ev.ReplicaChange(role="worker", index=index, state="started", at=START),))
+def started(index: int, node: str = "") -> ev.ReplicasChanged:
+    change = ev.ReplicaChange(role="worker", index=index, state="started", at=START, node=node)
+    return ev.ReplicasChanged(changes=(change,))
 
 
-def exited(index: int, code: int = 0) -> ev.ReplicasChanged:
-    change = ev.ReplicaChange(role="worker", index=index, state="exited", at=START, exit=ev.ReplicaExit(code=code))
+def exited(index: int, code: int = 0, node: str = "") -> ev.ReplicasChanged:
+    end = ev.ReplicaExit(code=code)
+    change = ev.ReplicaChange(role="worker", index=index, state="exited", at=START, exit=end, node=node)
     return ev.ReplicasChanged(changes=(change,))
 
 
 NEXT: dict[JobState, tuple[Payload, ...]] = {
     JobState.QUEUED: (placed(), placed().model_copy(update={"diagnosing": True}), STOP),
-    JobState.DIAGNOSING: (ev.Admitted(), ENDED_BADLY, STOP, PREEMPT),
+    JobState.DIAGNOSING: (ev.Admitted(), MOVED, ENDED_BADLY, STOP, PREEMPT),
     JobState.STARTING: (ev.Started(), ENDED_BADLY, STOP, PREEMPT),
     JobState.RUNNING: (ENDED_WELL, ENDED_BADLY, STOP, PREEMPT),
     JobState.DECIDING: (
@@ -71,7 +74,9 @@ def lives(draw: st.DrawFn) -> list[Recorded]:
         attempt = job.attempt.number
         if job.attempt.placement and draw(st.booleans()):
             index = draw(st.integers(0, 1))
-            payloads.append((draw(st.sampled_from([started(index), exited(index), exited(index, 1)])), attempt))
+            node = job.attempt.placement.roles[0].node(index)
+            seen = [started(index, node), exited(index, 0, node), exited(index, 1, node)]
+            payloads.append((draw(st.sampled_from(seen)), attempt))
         payload = draw(st.sampled_from(NEXT[job.state]))
         payloads.append((payload, attempt + 1 if isinstance(payload, ev.Queued) else attempt))
 
@@ -206,3 +211,35 @@ def test_a_preemption_is_remembered_with_its_attempt_and_moves_the_job_to_no_oth
     assert job.attempt.preempted_at is not None
     again = job_after(placed(), PREEMPT, ev.AttemptEnded(reason=ev.EndReason.PREEMPTED), ev.Queued(reason="preempted"))
     assert (again.state, again.attempt.number, again.attempt.preemption) == (JobState.QUEUED, 2, None)
+
+
+DIAGNOSING = placed().model_copy(update={"diagnosing": True})
+
+
+def test_replaced_nodes_begin_another_round_of_the_diagnosis_and_the_last_one_is_kept() -> None:
+    found = ev.DiagnosisFinished(passed=False, bad_nodes=("n-1",))
+    job = job_after(DIAGNOSING, ev.DiagnosisRequested(nodes=("n-1",)), found, MOVED)
+    attempt = job.attempt
+    assert (job.state, attempt.round) == (JobState.DIAGNOSING, 2)
+    assert (attempt.diagnosis, attempt.diagnosis_requested_at) == (None, None)
+    assert [(each.change, each.diagnosis) for each in attempt.replaced] == [(MOVED, found)]
+    assert {replica.node for replica in attempt.replicas.values()} == {"n-9"}
+    assert attempt.round_began_at == attempt.replaced[0].at > attempt.placed_at
+
+
+def test_an_outcome_of_an_earlier_round_that_comes_late_is_not_that_of_the_present_one() -> None:
+    late = ev.DiagnosisFinished(passed=True)
+    job = job_after(DIAGNOSING, MOVED, ev.DiagnosisRequested(nodes=("n-1",)), late)
+    assert (job.attempt.diagnosis, job.attempt.diagnosis_requested_at) == (None, None)
+    own = late.model_copy(update={"round": 2})
+    assert job_after(DIAGNOSING, MOVED, late, own).attempt.diagnosis == own
+
+
+def test_what_is_told_of_a_replica_on_the_node_that_it_left_is_not_of_the_one_that_took_its_place() -> None:
+    job = job_after(DIAGNOSING, MOVED, started(0, "n-1"), started(1, "n-9"))
+    assert [replica.state for replica in job.attempt.replicas.values()] == ["Pending", "Running"]
+
+
+def test_a_gang_that_started_keeps_its_nodes() -> None:
+    with pytest.raises(IllegalTransitionError):
+        job_after(DIAGNOSING, ev.Admitted(), MOVED)

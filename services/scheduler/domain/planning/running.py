@@ -12,7 +12,7 @@ from services.scheduler.domain.gang import RoleAsk
 class Running:
     """A gang that holds a place since `since`: at the latest until `ends_by`, where that is known.
 
-    One that is `ending` has been told to stop.
+    One that is `ending` has been told to stop. `moves` counts how often some of its nodes were replaced.
     """
 
     gang: str
@@ -26,6 +26,7 @@ class Running:
     preemptible: bool = False
     ending: bool = False
     grace_s: float = 30.0
+    moves: int = 0
 
     @property
     def pools(self) -> set[str]:

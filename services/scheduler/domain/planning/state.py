@@ -45,7 +45,8 @@ class State:
 
     def hold(self, running: Running, seats: tuple[Seat, ...]) -> None:
         """Have the gang hold its seats; what is known of it is renewed where it holds them already."""
-        if self._gang_of.get(running.job) != running.gang:
+        known = self._running.get(running.gang)
+        if known is None or known.moves != running.moves:
             self.release(running.job)
             self._gang_of[running.job] = running.gang
             self.ledger.hold(running.gang, seats)

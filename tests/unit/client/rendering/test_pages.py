@@ -114,6 +114,11 @@ class TestDescription:
             first = lines.index(told[0])
             assert lines[first : first + len(told)] == told
 
+    def test_replaced_nodes_are_told_with_their_reason(self, shown: Shown) -> None:
+        replaced = {"at": "2026-01-02T12:00:03Z", "left": ["beta"], "taken": ["gamma"], "reason": "beta: slow"}
+        text = page(shown, job_document(attempts=[attempt_document() | {"replaced": [replaced]}]))
+        assert "replaced at 2026-01-02 12:00:03Z: beta by gamma, after the diagnosis: beta: slow" in text.splitlines()
+
     def test_of_many_bad_nodes_a_few_are_named(self, shown: Shown) -> None:
         diagnosis = {
             "requestedAt": "2026-01-02T12:00:00Z",

@@ -36,6 +36,11 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
             {"roles": [{"role": "worker", "nodes": ["n-1"], "nodeNames": ["a"], "nodeOf": [0]}], "diagnosing": True},
             "worker on a; the nodes are checked first",
         ),
+        (
+            "placement.changed",
+            {"left": ["n-2"], "taken": ["n-3"], "names": {"n-2": "b", "n-3": "c"}, "reason": "b: slow"},
+            "c instead of b; the new nodes are checked: b: slow",
+        ),
         ("job.started", {}, "every replica runs"),
         ("replicas.changed", {"changes": [change(0, "started"), change(1, "started")]}, "worker-0, worker-1 started"),
         (

@@ -110,3 +110,18 @@ def test_following_jobs_comes_to_the_same_as_drawing_the_picture_anew(steps):
     assert set(followed.waiting()) == set(drawn.waiting())
     followed.take_all(one for one in last.values() if not one.ended)
     assert followed.ledger.rooms == drawn.ledger.rooms
+
+
+def test_a_gang_whose_node_is_replaced_holds_the_new_one_and_no_more_the_old():
+    made = World()
+    made.set_nodes([node("a", cores=10), node("b", cores=10)])
+    diagnosing = placed(node="n-a").model_copy(update={"diagnosing": True})
+    found = job(1, (diagnosing,))
+    made.take(found)
+    made.move(found, tuple(Seat("worker", index, "n-b", HOLDS) for index in (0, 1)))
+    assert [made.ledger.rooms[name].cpu_m for name in ("n-a", "n-b")] == [10_000, 8_000]
+    made.take(found)
+    assert [made.ledger.rooms[name].cpu_m for name in ("n-a", "n-b")] == [8_000, 10_000]
+    moved = ev.PlacementChanged(roles=placed(node="n-b").roles, left=("n-a",), taken=("n-b",), round=2)
+    made.take(job(1, (diagnosing, moved)))
+    assert [made.ledger.rooms[name].cpu_m for name in ("n-a", "n-b")] == [10_000, 8_000]

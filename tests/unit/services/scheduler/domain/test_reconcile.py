@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from services.scheduler.domain.placement import seats_of
 from services.scheduler.domain.reconcile import RequestDiagnosis, SaveData, StartGang, StopGang
+from services.scheduler.domain.replacing import Replacement
+from services.scheduler.domain.terms import Terms
 from shared import events as ev
 from shared.jobs import JobState
 from tests.support.jobs import START
@@ -126,10 +130,64 @@ class TestDiagnosis:
         life.tell(BAD)
         life.look()
         assert life.job.attempt.ended.reason is ev.EndReason.DIAGNOSIS
-        assert life.job.attempt.ended.message == "n-1: CPU 0 computed wrong"
+        why = "n-1: CPU 0 computed wrong; no other nodes are free to take their place"
+        assert life.job.attempt.ended.message == why
         assert life.job.state is JobState.DECIDING
         assert (life.called(StartGang), life.called(StopGang)) == (0, 0)
         assert {replica.exit.cause for replica in life.job.attempt.replicas.values()} == {"never-started"}
+
+    def other_node(self, life: Life) -> Replacement:
+        seats = seats_of(life.job.attempt, Terms.of(life.job))
+        return Replacement(("n-1",), ("n-2",), tuple(replace(seat, node="n-2") for seat in seats), round=2)
+
+    def test_a_bad_node_is_replaced_where_another_is_free_and_only_that_one_is_tested(self):
+        life = Life().place(diagnosing=True).look()
+        life.replacement = self.other_node(life)
+        life.wait(5).tell(BAD)
+        life.look()
+        assert life.told[-2:] == ["placement.changed", "diagnosis.requested"]
+        asked = life.record[-1].event.data
+        assert (asked.nodes, asked.only, asked.round) == (("n-2",), ("n-2",), 2)
+        assert life.record[-2].event.data.reason == BAD.message
+        life.tell(ev.DiagnosisFinished(passed=True, round=2))
+        life.look()
+        assert (life.job.state, life.called(StartGang), life.job.attempt.number) == (JobState.STARTING, 1, 1)
+
+    def test_a_doubtful_node_is_replaced_before_the_gang_is_admitted(self):
+        life = Life().place(diagnosing=True).look()
+        life.replacement = self.other_node(life)
+        life.tell(ev.DiagnosisFinished(passed=True, doubtful_nodes=("n-1",)))
+        life.look()
+        assert "admitted" not in life.told
+        assert life.job.attempt.placement.roles[0].nodes == ("n-2",)
+
+    def test_the_next_round_has_its_whole_time(self):
+        life = Life().place(diagnosing=True).look()
+        life.replacement = self.other_node(life)
+        life.wait(500).tell(BAD)
+        life.look().wait(599).look()
+        assert life.job.state is JobState.DIAGNOSING
+        life.wait(1).look()
+        assert life.job.attempt.ended.message == "the diagnosis of the nodes gave no result within 10m"
+
+    def test_a_failed_attempt_says_that_nodes_were_replaced_already(self):
+        life = Life().place(diagnosing=True).look()
+        for number in (2, 3):
+            life.replacement = replace(self.other_node(life), round=number)
+            life.tell(BAD.model_copy(update={"round": number - 1}))
+            life.look()
+        life.tell(BAD.model_copy(update={"round": 3}))
+        life.look()
+        assert life.job.attempt.ended.message.endswith("nodes were replaced 2 times already")
+
+    def test_a_stop_comes_before_a_replacement(self):
+        life = Life().place(diagnosing=True).look()
+        life.replacement = self.other_node(life)
+        life.tell(BAD)
+        life.tell(ev.StopRequested(by="ada"))
+        life.look()
+        assert life.job.state is JobState.STOPPED
+        assert "placement.changed" not in life.told
 
     def test_a_restarted_scheduler_does_not_ask_twice(self):
         life = Life().place(diagnosing=True).look()

@@ -118,7 +118,11 @@ def test_a_running_job_is_told_since_when():
 
 
 def test_a_job_under_diagnosis_is_told_where():
-    assert told(job_after(PLACED.model_copy(update={"diagnosing": True}))) == "its nodes n-1 are being diagnosed"
+    diagnosing = PLACED.model_copy(update={"diagnosing": True})
+    assert told(job_after(diagnosing)) == "its nodes n-1 are being diagnosed"
+    moved = ev.PlacementChanged(roles=PLACED.roles, left=("n-9",), taken=("n-1",), names={"n-9": "vm-9"}, round=2)
+    rounds = "its nodes n-1 are being diagnosed, in round 2 of at most 3: vm-9 left after the last one"
+    assert told(job_after(diagnosing, moved)) == rounds
 
 
 def test_a_job_that_is_being_stopped_is_told_how_far_it_is():

@@ -139,3 +139,17 @@ def test_devices_and_nodes_stand_by_index() -> None:
 def test_a_list_leaves_out_what_grows_with_replicas() -> None:
     attempt = JobDocument.of(job_after(placed(2)), detailed=False).status.attempts[0]
     assert (attempt.placement, attempt.replicas, attempt.incidents) == (None, [], [])
+
+
+def test_replaced_nodes_are_told_by_their_names() -> None:
+    diagnosing = placed(2).model_copy(update={"diagnosing": True})
+    names = {"n-1": "vm-1", "n-2": "vm-2"}
+    moved = ev.PlacementChanged(
+        roles=placed(2, node="n-2").roles, left=("n-1",), taken=("n-2",), names=names, round=2, reason="vm-1: slow"
+    )
+    job = job_after(diagnosing, ev.DiagnosisFinished(passed=False, bad_nodes=("n-1",)), moved)
+    attempt = JobDocument.of(job).model_dump(mode="json")["status"]["attempts"][0]
+    (told,) = attempt["replaced"]
+    assert (told["round"], told["left"], told["taken"], told["reason"]) == (2, ["vm-1"], ["vm-2"], "vm-1: slow")
+    assert attempt["placement"]["roles"][0]["nodes"] == ["n-2", "n-2"]
+    assert attempt["diagnosis"] is None
