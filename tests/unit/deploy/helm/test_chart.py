@@ -1,0 +1,202 @@
+"""What helm makes of the chart: valid for Kubernetes, with no more rights than each part needs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from deploy.helm.__main__ import CHART, generated, main, password_variable
+from deploy.nats.config import users
+from deploy.nats.rights import RIGHTS
+from shared.auth.keys import KeySet, SigningKey
+from shared.vault import Keyring
+from tests.support.helm import WORKLOADS, HelmError, Manifest, helm, named, of_kind, pod_of, render
+
+KUBERNETES = ("1.28", "1.37")
+OF_OTHERS = {"HTTPRoute", "ServiceMonitor", "Certificate"}
+EVERYTHING: dict[str, Any] = {
+    "gateway": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["train.example"]},
+    "ingress": {"enabled": True, "host": "train.example", "className": "nginx", "tlsSecret": "web"},
+    "monitoring": {"serviceMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
+    "networkPolicy": {"monitoring": [{"namespaceSelector": {}}], "natsClients": [{"podSelector": {}}]},
+    "s3": {"existingSecret": "store", "endpoint": "https://s3.example"},
+    "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
+    "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
+    "jobs": {"namespaces": ["jobs-a", "jobs-b"], "volcano": True},
+    "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as it comes": {},
+    "everything": EVERYTHING,
+    "one server": {"nats": {"replicas": 1}, "agent": {"enabled": False}, "networkPolicy": {"enabled": False}},
+    "secrets of others": {
+        "nats": {"existingPasswordsSecret": "p", "tls": {"mode": "existing", "existingSecret": "t"}},
+        "keys": {"existingSigningSecret": "s", "existingSealingSecret": "k"},
+        "admin": {"existingSecret": "a"},
+    },
+    "certificates of cert-manager": {"nats": {"tls": {"mode": "certManager", "issuerRef": {"name": "ours"}}}},
+}
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def manifests(request: pytest.FixtureRequest) -> list[Manifest]:
+    return render(VARIANTS[request.param])
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[Manifest]:
+    return render()
+
+
+def containers(manifests: list[Manifest]) -> Iterator[Manifest]:
+    for workload in of_kind(manifests, *WORKLOADS):
+        pod = pod_of(workload)
+        yield from (*pod.get("initContainers", ()), *pod["containers"])
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_every_object_is_valid_for_kubernetes(manifests: list[Manifest], version: str) -> None:
+    for manifest in manifests:
+        if manifest["kind"] not in OF_OTHERS:
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_helm_finds_nothing_to_complain_of() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), values=EVERYTHING)
+
+
+def test_no_object_stands_twice(manifests: list[Manifest]) -> None:
+    names = [(m["kind"], m["metadata"].get("namespace"), m["metadata"]["name"]) for m in manifests]
+    assert len(names) == len(set(names))
+
+
+def test_only_the_scheduler_gets_a_token(manifests: list[Manifest]) -> None:
+    with_token = {
+        workload["metadata"]["labels"]["app.kubernetes.io/component"]
+        for workload in of_kind(manifests, *WORKLOADS)
+        if pod_of(workload)["automountServiceAccountToken"]
+    }
+    assert with_token == {"scheduler"}
+    assert not any(account["automountServiceAccountToken"] for account in of_kind(manifests, "ServiceAccount"))
+
+
+def test_only_the_scheduler_has_rights_and_writes_in_namespaces_of_jobs_alone(manifests: list[Manifest]) -> None:
+    bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
+    assert {subject["name"] for binding in bindings for subject in binding["subjects"]} == {"tm-trainmaster-scheduler"}
+    (everywhere,) = of_kind(manifests, "ClusterRole")
+    assert {verb for rule in everywhere["rules"] for verb in rule["verbs"]} <= {"get", "list", "watch"}
+    assert {each for rule in everywhere["rules"] for each in rule["resources"]} == {"nodes", "pods"}
+    roles = of_kind(manifests, "Role")
+    assert roles
+    assert "tm" not in {role["metadata"]["namespace"] for role in roles}
+    for role in (everywhere, *roles):
+        assert not any("*" in values for rule in role["rules"] for values in rule.values())
+
+
+def test_pods_run_without_privileges(manifests: list[Manifest]) -> None:
+    for workload in of_kind(manifests, *WORKLOADS):
+        pod = pod_of(workload)
+        is_agent = workload["kind"] == "DaemonSet"
+        assert pod["securityContext"].get("runAsNonRoot", False) is not is_agent
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+    for container in containers(manifests):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "privileged": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+
+
+def test_the_private_key_and_every_password_reach_their_owner_alone(plain: list[Manifest]) -> None:
+    holders: dict[str, set[str]] = {}
+    for workload in of_kind(plain, *WORKLOADS):
+        component = workload["metadata"]["labels"]["app.kubernetes.io/component"]
+        pod = pod_of(workload)
+        volumes = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+        for volume in volumes:
+            for item in volume.get("items", ({"key": "*"},)):
+                holders.setdefault(f"{volume['secretName']}/{item['key']}", set()).add(component)
+        for variable in pod["containers"][0]["env"]:
+            if reference := variable.get("valueFrom", {}).get("secretKeyRef"):
+                holders.setdefault(f"{reference['name']}/{reference['key']}", set()).add(component)
+    assert holders["tm-trainmaster-signing-key/signing-key.pem"] == {"submitter"}
+    assert holders["tm-trainmaster-nats-tls/*"] == {"nats"}
+    assert holders["tm-trainmaster-secret-keys/secret-keys.json"] == {"submitter", "scheduler", "watchdog"}
+    for user in ("submitter", "scheduler", "watchdog", "diagnoser", "logs", "agent"):
+        assert holders[f"tm-trainmaster-nats-passwords/{user}"] == {user, "nats"}
+    assert holders["tm-trainmaster-nats-passwords/platform"] == {"provision", "nats"}
+
+
+def test_keys_that_helm_makes_can_be_used(plain: list[Manifest]) -> None:
+    def secret(name: str) -> dict[str, str]:
+        data = named(plain, "Secret", f"tm-trainmaster-{name}")["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    signing = secret("signing-key")
+    assert list(KeySet.load(signing["certificates.pem"]).keys) == [SigningKey.load(signing["signing-key.pem"]).kid]
+    ring = Keyring.load(secret("secret-keys")["secret-keys.json"])
+    assert ring.open("secret-1", ring.seal("secret-1", "value")) == "value"
+    passwords = secret("nats-passwords")
+    assert passwords.keys() == RIGHTS.keys()
+    assert all(password.isalnum() and password[0].isalpha() for password in passwords.values())
+    assert len(set(passwords.values())) == len(RIGHTS)
+
+
+def test_users_of_nats_have_the_rights_that_they_have_on_one_machine(plain: list[Manifest]) -> None:
+    text = named(plain, "ConfigMap", "tm-trainmaster-nats")["data"]["nats-users.conf"]
+    for user in RIGHTS:
+        text = text.replace(f"${password_variable(user)},", f'"secret-of-{user}",')
+    assert text.strip().splitlines() == [
+        "users = [",
+        *users({user: json.dumps(f"secret-of-{user}") for user in RIGHTS}),
+        "]",
+    ]
+
+
+def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["--check"]) is None
+    monkeypatch.setitem(RIGHTS, "stranger", RIGHTS["billing"])  # type: ignore[arg-type]
+    complaint = main(["--check"])
+    assert complaint is not None
+    assert all(str(file) in complaint for file in generated())
+
+
+def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[Manifest]) -> None:
+    services = {service["metadata"]["name"] for service in of_kind(manifests, "Service")}
+    for route in of_kind(manifests, "HTTPRoute"):
+        paths = [match["path"]["value"] for rule in route["spec"]["rules"] for match in rule["matches"]]
+        targets = {ref["name"] for rule in route["spec"]["rules"] for ref in rule["backendRefs"]}
+        assert len(paths) == len(set(paths))
+        assert targets < services
+        (ingress,) = of_kind(manifests, "Ingress")
+        (rule,) = ingress["spec"]["rules"]
+        assert sorted(each["path"] for each in rule["http"]["paths"]) == sorted(paths)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"natss": {}}, "additional properties 'natss' not allowed"),
+        ({"watchdog": {"replicas": 2}}, "at '/watchdog/replicas': value must be 1"),
+        ({"nats": {"replicas": 2}}, "at '/nats/replicas'"),
+        ({"networkPolicy": {"gateway": []}}, "at '/networkPolicy/gateway'"),
+        ({"logs": {"replicas": 2}}, "set logs.persistence.accessMode to ReadWriteMany"),
+        ({"logs": {"archive": "s3://b/p"}}, "s3.existingSecret must name the Secret"),
+        ({"gateway": {"enabled": True}}, "gateway.parentRefs must name the Gateway"),
+        ({"ingress": {"enabled": True}}, "ingress.host must be the name"),
+        ({"nats": {"tls": {"mode": "existing"}}}, "nats.tls.existingSecret must name the Secret"),
+        ({"nats": {"tls": {"mode": "certManager"}}}, "nats.tls.issuerRef must name the issuer"),
+    ],
+)
+def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(HelmError) as raised:
+        render(values)
+    assert words in str(raised.value)
