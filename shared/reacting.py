@@ -33,6 +33,15 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
+class Also:
+    """One more consumer of the service, with its handler for at most so many events at a time."""
+
+    reaction: Reaction
+    handler: Handler
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReactingService:
     """The running whole; see `shared.service.Service`."""
 
@@ -79,6 +88,8 @@ async def reacting_service(
     handler: Handler,
     registry: CollectorRegistry | None = None,
     workers: int = 4,
+    also: Sequence[Also] = (),
+    stopping: asyncio.Event | None = None,
     works: Sequence[Work] = (),
     closing: Sequence[Work] = (),
     routers: Iterable[APIRouter] = (),
@@ -87,11 +98,14 @@ async def reacting_service(
 ) -> ReactingService:
     """Wire the handler to its consumer, at most `workers` events at a time.
 
-    `works` go on beside it, `closing` is done at the end.
+    `also` has further consumers. `works` go on beside it, `closing` is done at the end. `stopping` is set when the
+    service is to end, for handlers that would take long to end by themselves.
 
     Closes the bus and raises where JetStream or the consumer is not in order.
     """
-    health = {"jetstream": checks.jetstream(bus), reaction.durable: checks.consumer(bus, reaction)}
+    every = (Also(reaction, handler, workers), *also)
+    consumers = {each.reaction.durable: checks.consumer(bus, each.reaction) for each in every}
+    health = {"jetstream": checks.jetstream(bus), **consumers}
     try:
         for check in health.values():
             await check()
@@ -100,7 +114,16 @@ async def reacting_service(
         raise
     reacts = asyncio.Event()
     broker = reactions_broker(bus.options)
-    react(broker, reaction, handler, options=bus.options, service=name, tracing=Tracing(name), workers=workers)
+    for each in every:
+        react(
+            broker,
+            each.reaction,
+            each.handler,
+            options=bus.options,
+            service=name,
+            tracing=Tracing(name),
+            workers=each.workers,
+        )
     app = create_app(
         service=name,
         title=title,
@@ -109,7 +132,7 @@ async def reacting_service(
         checks={**health, **(more_checks or {}), "reacts": _whether(reacts)},
         registry=registry,
     )
-    return ReactingService(name, app, bus, broker, reacts, works, closing)
+    return ReactingService(name, app, bus, broker, reacts, works, closing, stopping or asyncio.Event())
 
 
 def _whether(reacts: asyncio.Event) -> Check:

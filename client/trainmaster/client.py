@@ -64,7 +64,7 @@ class Client(RecordCalls):
         self._patience = patience or sse.Patience()
         self._transport = Transport(url, token, timeout_s=timeout_s, pause=self._patience.pause)
         self.nodes = NodeCalls(self._transport)
-        self.diagnoses = DiagnosisCalls(self._transport, self._patience.pause)
+        self.diagnoses = DiagnosisCalls(self._transport, self._patience)
         self.stored_logs = StoredLogs(self._transport, self._patience)
 
     @classmethod

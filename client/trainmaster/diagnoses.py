@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote
 
+from trainmaster import sse
 from trainmaster.decoding import Document, Fields
-from trainmaster.errors import InputError
+from trainmaster.errors import InputError, UnavailableError, UnreachableError
 from trainmaster.transport import Transport
 
-RUNNING: Final = "running"
+UNDER_WAY: Final = frozenset({"queued", "running"})
 _LOOK_S: Final = 0.5
 
 
 class DiagnosisCalls:
     """The part of a `Client` that is about diagnoses; nodes are given by their names or ids."""
 
-    def __init__(self, transport: Transport, pause: Callable[[float], None]) -> None:
+    def __init__(self, transport: Transport, patience: sse.Patience) -> None:
         self._transport = transport
-        self._pause = pause
+        self._patience = patience
 
     def begin(self, nodes: Sequence[str], inject: Sequence[str] = (), *, thorough: bool = True) -> Document:
         """Have the nodes diagnosed; the answer has the id and how long it will take."""
@@ -31,10 +32,19 @@ class DiagnosisCalls:
         return self._transport.document("GET", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
 
     def wait(self, diagnosis: str) -> Document:
-        """The report once the diagnosis has ended."""
-        while (document := self.get(diagnosis)).get("state") == RUNNING:
-            self._pause(_LOOK_S)
-        return document
+        """The report once the diagnosis has ended, also where the platform is away for a while meanwhile."""
+        last_sign = self._patience.clock()
+        while True:
+            try:
+                document = self.get(diagnosis)
+                last_sign = self._patience.clock()
+            except (UnreachableError, UnavailableError):
+                if self._patience.clock() - last_sign > self._patience.total_s:
+                    raise
+            else:
+                if document.get("state") not in UNDER_WAY:
+                    return document
+            self._patience.pause(_LOOK_S)
 
 
 def nodes_of(names: Sequence[str], nodes: Sequence[Document]) -> list[str]:

@@ -16,8 +16,10 @@ from shared.bus.streams import (
     ARCHIVE,
     BILLING,
     CATALOG_BUCKET,
+    CHECKS,
     CODE_BUCKET,
     CREDENTIALS_BUCKET,
+    DIAGNOSER_CHECKS,
     DIAGNOSER_REQUESTS,
     EVIDENCE_BUCKET,
     JOBS,
@@ -94,7 +96,8 @@ def _authored(service: str) -> tuple[str, ...]:
     """Subjects of the events about jobs and nodes that the service is the author of."""
     own = [payload for payload in PAYLOADS if service == payload.AUTHOR]
     jobs = (f"tm.job.*.{payload.KIND}.{payload.SUFFIX}" for payload in own if payload.KIND in ("state", "obs"))
-    return (*jobs, *(f"tm.node.*.*.{payload.SUFFIX}" for payload in own if payload.KIND == "node"))
+    checks = (f"tm.check.*.{payload.SUFFIX}" for payload in own if payload.KIND == "check")
+    return (*jobs, *(f"tm.node.*.*.{payload.SUFFIX}" for payload in own if payload.KIND == "node"), *checks)
 
 
 def _catalog(*kinds: str) -> tuple[str, ...]:
@@ -172,7 +175,11 @@ RIGHTS: Final[Mapping[str, Rights]] = {
             *_EVERYBODY,
             *_authored("diagnoser"),
             *_reaction(DIAGNOSER_REQUESTS),
+            *_reaction(DIAGNOSER_CHECKS),
             *_reads(NODES),
+            *_reads(CHECKS),
+            *_reads(f"KV_{LEASE_BUCKET}"),
+            f"$KV.{LEASE_BUCKET}.diagnosis.>",
             "tm.dlq.diagnoser.>",
             PROBE_SUBJECTS,
             TEST_SUBJECTS,

@@ -1,4 +1,7 @@
-"""Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`."""
+"""Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`.
+
+All instances look. The check of a minute has the same name whoever asks for it, so it is asked for once.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from services.diagnoser.domain.checking import Schedule, due
 from services.diagnoser.on_demand import Holdings, OnDemand, Wanted
 from shared.clock import Clock
 from shared.errors import TrainmasterError
+from shared.ids import hashed_id
 
 TICK_S: Final = 60.0
 AUTHOR: Final = "schedule"
@@ -39,9 +43,13 @@ class BackgroundChecks:
     async def look(self) -> None:
         """Check what is due, unless a check is running."""
         nodes = due(self._ledger.book, self._holdings.held(), self._schedule, self._clock.now())
-        if not nodes or self._on_demand.is_running(AUTHOR):
+        if not nodes or self._on_demand.is_under_way(AUTHOR):
             return
         try:
-            await self._on_demand.start(AUTHOR, Wanted(nodes, thorough=False))
+            await self._on_demand.request(AUTHOR, Wanted(nodes, thorough=False, idle_only=True), self._name())
         except TrainmasterError as error:
             self._log.warning("check_not_begun", nodes=list(nodes), reason=error.message)
+
+    def _name(self) -> str:
+        minute = self._clock.now().replace(second=0, microsecond=0)
+        return hashed_id("dg", AUTHOR, minute.isoformat())

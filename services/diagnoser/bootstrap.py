@@ -1,17 +1,21 @@
-"""Wires the diagnoser: bus, ledger, the handler of requests on the consumer `diagnoser-requests`, health, metrics."""
+"""Wires the diagnoser: bus, ledger, the handlers of jobs' requests and of checks, health, metrics."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from services.diagnoser.adapters.agents import Agents
+from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.holdings import JobHoldings
+from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.api.diagnoses import diagnoses_router
 from services.diagnoser.background import BackgroundChecks
+from services.diagnoser.check_runs import CheckRuns
 from services.diagnoser.handlers import Diagnoses
 from services.diagnoser.on_demand import OnDemand
 from services.diagnoser.procedure import Procedure
@@ -20,13 +24,14 @@ from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus
-from shared.bus.streams import DIAGNOSER_REQUESTS
+from shared.bus.streams import DIAGNOSER_CHECKS, DIAGNOSER_REQUESTS
 from shared.clock import Clock, SystemClock
-from shared.reacting import ReactingService, reacting_service
+from shared.reacting import Also, ReactingService, reacting_service
 from shared.readmodel import JobReadModel
 
 # A diagnosis is mostly waiting for an agent; others must not wait for it.
 AT_ONCE: Final = 32
+CHECKS_AT_ONCE: Final = 4
 
 
 async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> ReactingService:
@@ -38,9 +43,11 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     ledger = HealthLedger(bus, clock)
     jobs = JobReadModel(settings.readmodel_file, bus)
     holdings = JobHoldings(jobs)
+    log, leaving = CheckLog(bus, clock), asyncio.Event()
     agents = Agents(bus, clock, settings.probe_deadline_s)
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
-    on_demand = OnDemand(procedure, ledger, holdings, clock)
+    on_demand = OnDemand(procedure, ledger, log, holdings, clock)
+    runs = CheckRuns(procedure, ledger, log, MachineLeases(bus, clock), holdings, clock, leaving)
     background = BackgroundChecks(on_demand, ledger, holdings, settings.schedule, clock)
     revocations = KvRevocations(bus.js, clock)
     return await reacting_service(
@@ -48,12 +55,13 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         title="Trainmaster diagnoser",
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry).on_requested,
+        handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry, leaving).on_requested,
+        also=(Also(DIAGNOSER_CHECKS, runs.on_requested, CHECKS_AT_ONCE),),
         registry=registry,
         workers=AT_ONCE,
-        works=(ledger.run, jobs.run, revocations.run, background.run),
+        works=(ledger.run, log.run, jobs.run, revocations.run, background.run),
         routers=[diagnoses_router(on_demand)],
         auth=TokenAuthenticator(TokenVerifier(keys, clock), revocations),
         more_checks={"revocations": revocations.check},
-        closing=(on_demand.close,),
+        stopping=leaving,
     )

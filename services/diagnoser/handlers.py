@@ -2,12 +2,14 @@
 
 The outcome is an observation with an id made of job and attempt, and an attempt that has one is not looked at again, so
 a request that is delivered twice, also after a crash in the middle, gives one outcome. A job that no longer waits (it
-was stopped, or its time was up) gets none; the procedure asks between its steps.
+was stopped, or its time was up) gets none: the tests are cancelled, and their workers ended, as soon as that is heard.
+Several instances may run; whatever one of them has in hand when it ends or dies is delivered to another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
@@ -19,14 +21,18 @@ from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.domain.reports import Occasion, diagnosis_id, part_of
 from services.diagnoser.domain.verdict import conclude
+from services.diagnoser.domain.waiting import waits_for
+from services.diagnoser.interrupting import CutShortError, unless
 from services.diagnoser.procedure import NotWantedError, Procedure, Subject
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.errors import UnavailableError
 from shared.events import DiagnosisFinished, DiagnosisRequested, Event
-from shared.jobs import Attempt, Job, JobState, Recorded
+from shared.jobs import Attempt, Job, Recorded
 from shared.telemetry import current_traceparent
 
 _FILE: Final = "file://"
+_RUN_BYTES: Final = 4
 
 
 class Diagnoses:
@@ -40,12 +46,14 @@ class Diagnoses:
         holdings: JobHoldings,
         clock: Clock,
         registry: CollectorRegistry,
+        leaving: asyncio.Event,
     ) -> None:
         self._bus = bus
         self._procedure = procedure
         self._ledger = ledger
         self._holdings = holdings
         self._clock = clock
+        self._leaving = leaving
         self._log = structlog.get_logger(service="diagnoser")
         self._finished = Counter(
             "trainmaster_diagnoser_diagnoses", "Diagnoses that were finished.", ("passed",), registry=registry
@@ -65,6 +73,11 @@ class Diagnoses:
         except NotWantedError:
             self._log.info("diagnosis_not_wanted")
             return
+        except CutShortError as cut:
+            if cut.by == "leaving":
+                raise UnavailableError("this instance ends; another one, or the next, takes the diagnosis up") from cut
+            self._log.info("diagnosis_not_wanted")
+            return
         await self._bus.observe(self._event(job, outcome, request))
         self._finished.labels(str(outcome.passed).lower()).inc()
         self._log.info("diagnosis_finished", passed=outcome.passed, bad_nodes=list(outcome.bad_nodes))
@@ -76,14 +89,17 @@ class Diagnoses:
             return await self._waiting(event) is not None
 
         began, attempt = self._clock.now(), job.attempt
+        await self._holdings.reached(job.sequence)
         subject = _subject(request, job, self._holdings.held(but=job.id))
         before = self._ledger.book.known(request.nodes, began)
-        examination = await self._procedure.run(subject, still_wanted)
+        waits = {"job": self._holdings.moved_on(event), "leaving": self._leaving.wait()}
+        examination = await unless(waits, self._procedure.run(subject, still_wanted))
         if not await still_wanted():
             raise NotWantedError
         findings = [examination.finding(node) for node in request.nodes]
         cluster = attempt.placement.cluster if attempt.placement else ""
-        occasion = Occasion(subject.session, cluster, began, request.names, job.id, attempt.number)
+        name = diagnosis_id(job.id, attempt.number, request.round)
+        occasion = Occasion(name, cluster, began, request.names, job.id, attempt.number)
         now, count = self._clock.now(), len(findings)
         await asyncio.gather(
             *(
@@ -96,10 +112,7 @@ class Diagnoses:
     async def _waiting(self, request: Event) -> Job | None:
         """The job, if the attempt that the request is about waits for its outcome."""
         job = await self._bus.load_job(request.subject)
-        if job is None or job.state is not JobState.DIAGNOSING or job.attempt.number != request.attempt:
-            return None
-        is_present = isinstance(request.data, DiagnosisRequested) and request.data.round == job.attempt.round
-        return job if is_present and job.attempt.diagnosis is None else None
+        return job if job is not None and waits_for(job, request) else None
 
     def _event(self, job: Job, outcome: DiagnosisFinished, cause: Event) -> Event:
         return Event.of(
@@ -131,7 +144,7 @@ def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Sub
         if mount.uri.startswith(f"{_FILE}/")
     }
     return Subject(
-        session=diagnosis_id(job.id, job.attempt.number, request.round),
+        session=f"{diagnosis_id(job.id, job.attempt.number, request.round)}-{secrets.token_hex(_RUN_BYTES)}",
         nodes=request.nodes,
         machines=request.machines,
         names=request.names,

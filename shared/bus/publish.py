@@ -25,7 +25,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 
 from shared.bus.errors import BusError, BusUnavailableError, ConcurrentWriteError, FencedError
 from shared.bus.history import History, archive_subject
-from shared.bus.streams import EPOCH_SUBJECT, JOBS, NODES, USAGE
+from shared.bus.streams import CHECKS, EPOCH_SUBJECT, JOBS, NODES, USAGE
 from shared.events import CONTENT_TYPE, Event, encode, subject_of
 from shared.ids import name_token
 
@@ -258,7 +258,7 @@ def _headers(event: Event) -> dict[str, str]:
 
 
 def _stream_of(event: Event) -> str:
-    return {"node": NODES, "usage": USAGE}.get(event.data.KIND, JOBS)
+    return {"node": NODES, "usage": USAGE, "check": CHECKS}.get(event.data.KIND, JOBS)
 
 
 def _answer(body: bytes) -> _Answer:

@@ -33,6 +33,7 @@ JOBS: Final = "JOBS"
 ARCHIVE: Final = "ARCHIVE"
 USAGE: Final = "USAGE"
 NODES: Final = "NODES"
+CHECKS: Final = "CHECKS"
 LOGS: Final = "LOGS"
 DLQ: Final = "DLQ"
 
@@ -49,6 +50,7 @@ PLATFORM_SUBJECTS: Final = "tm.platform.>"
 
 _DAY_S: Final = 24 * 3600
 _USAGE_KEPT_S: Final = 400 * _DAY_S
+_CHECKS_KEPT_S: Final = 30 * _DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Reaction:
 
 WATCHDOG_ATTEMPTS: Final = Reaction(JOBS, "watchdog-attempts", "tm.job.*.state.attempt.ended")
 DIAGNOSER_REQUESTS: Final = Reaction(JOBS, "diagnoser-requests", "tm.job.*.obs.diagnosis.requested")
+# Waits for one of the instances of the diagnoser; only so many checks run at a time, over all of them.
+DIAGNOSER_CHECKS: Final = Reaction(CHECKS, "diagnoser-checks", "tm.check.*.requested", max_ack_pending=4)
 SCHEDULER_USAGE: Final = Reaction(JOBS, "scheduler-usage", "tm.job.*.state.attempt.ended")
 # What a billing subscriber reads with; see docs/billing.md.
 BILLING: Final = Reaction(USAGE, "billing", "tm.usage.*", ack_wait_s=60.0, max_ack_pending=1024)
@@ -97,6 +101,7 @@ REACTIONS: Final = (
     SCHEDULER_USAGE,
     BILLING,
     DIAGNOSER_REQUESTS,
+    DIAGNOSER_CHECKS,
     LOGS_DELETIONS,
     *(logs_partition(partition) for partition in range(LOG_PARTITIONS)),
     *(watchdog_partition(partition) for partition in range(LOG_PARTITIONS)),
@@ -152,6 +157,15 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             storage=StorageType.FILE,
             max_msgs_per_subject=64,
             allow_direct=True,
+            num_replicas=replicas,
+        ),
+        StreamConfig(
+            name=CHECKS,
+            subjects=["tm.check.>"],
+            storage=StorageType.FILE,
+            max_age=_CHECKS_KEPT_S,
+            allow_direct=True,
+            duplicate_window=120,
             num_replicas=replicas,
         ),
         StreamConfig(

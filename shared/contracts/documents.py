@@ -18,12 +18,14 @@ _ADDRESS_OF_KIND: Final = {
     "node": "tm.node.{{cluster}}.{{node}}.{suffix}",
     "usage": "tm.usage.{{project}}",
     "platform": "tm.platform.{suffix}",
+    "check": "tm.check.{{check}}.{suffix}",
 }
 _PARAMETERS: Final = {
     "job": "Id of the job.",
     "nameHash": "SHA-256 of owner and job name.",
     "cluster": "Name of the cluster.",
     "node": "Id of the node.",
+    "check": "Id of the check.",
     "project": "Id of the project, made of its name.",
 }
 

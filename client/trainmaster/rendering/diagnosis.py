@@ -29,8 +29,10 @@ def diagnosis_page(report: Fields) -> RenderableType:
 
 
 def is_bad(report: Fields) -> bool:
-    """Whether a node is anything but green, or the diagnosis has failed."""
-    return report.text("state") == "failed" or any(node.text("verdict") != "green" for node in report.each("nodes"))
+    """Whether a node is anything but green, or the diagnosis did not come to its end."""
+    return report.text("state") in ("failed", "cancelled") or any(
+        node.text("verdict") != "green" for node in report.each("nodes")
+    )
 
 
 def _head(report: Fields) -> Iterator[str]:

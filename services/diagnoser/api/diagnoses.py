@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from services.diagnoser.on_demand import OnDemand, Running, Wanted
+from services.diagnoser.domain.checks import Check
+from services.diagnoser.on_demand import OnDemand, Wanted
 from shared.events import FigureMeasured, NodeDiagnosed, PairMeasured, Time
 from shared.http.paging import Page
 from shared.http.routing import CurrentUser, api_router
@@ -76,23 +77,23 @@ class DiagnosisDocument(_Answer):
     pairs: tuple[PairMeasured, ...] = ()
 
     @classmethod
-    def of(cls, running: Running | None, parts: tuple[NodeDiagnosed, ...], *, detailed: bool = True) -> Self:
+    def of(cls, check: Check | None, parts: tuple[NodeDiagnosed, ...], *, detailed: bool = True) -> Self:
         """The diagnosis as the API tells it; one of both must be there."""
         first = parts[0] if parts else None
         whole = first is not None and len(parts) == first.node_count
         return cls(
-            id=running.id if running else first.diagnosis if first else "",
-            state=running.state if running else "finished" if whole else "partial",
-            message=running.message if running else "",
+            id=check.id if check else first.diagnosis if first else "",
+            state=check.state if check else "finished" if whole else "partial",
+            message=check.message if check else "",
             job=first.job if first else "",
             attempt=first.attempt if first else 0,
-            began=running.began if running else first.began if first else None,
+            began=(check.began_at or check.requested_at) if check else first.began if first else None,
             took_s=first.took_s if first else None,
-            budget_s=running.budget_s if running else None,
-            most_s=running.most_s if running else None,
-            node_count=len(running.nodes) if running else first.node_count if first else 0,
-            in_use=running.in_use if running else (),
-            injected=running.injected if running else first.injected if first else (),
+            budget_s=check.requested.budget_s if check else None,
+            most_s=check.requested.most_s if check else None,
+            node_count=len(check.requested.nodes) if check else first.node_count if first else 0,
+            in_use=check.in_use if check else (),
+            injected=check.requested.inject if check else first.injected if first else (),
             nodes=tuple(NodeDocument.of(part) for part in parts) if detailed else (),
             pairs=tuple(pair for part in parts for pair in part.pairs) if detailed else (),
         )
@@ -125,6 +126,6 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
     @router.get("/v1/diagnoses/{diagnosis}", tags=["diagnoses"])
     async def get_diagnosis(user: CurrentUser, diagnosis: str) -> DiagnosisDocument:
         """One diagnosis with its report: of a job's attempt the id is `<job>-<attempt>`."""
-        return DiagnosisDocument.of(*on_demand.find(user, diagnosis))
+        return DiagnosisDocument.of(*(await on_demand.find(user, diagnosis)))
 
     return router

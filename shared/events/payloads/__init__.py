@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from shared.events.payloads.base import Author, Kind, Payload, Unknown
+from shared.events.payloads.checks import CheckEnded, CheckRequested, CheckStarted
 from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
 from shared.events.payloads.nodes import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
 from shared.events.payloads.observations import (
@@ -68,6 +69,9 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     NodeJudged,
     NodeChanged,
     NodeSuspected,
+    CheckRequested,
+    CheckStarted,
+    CheckEnded,
     OutageSuspected,
     UsageMetered,
     UsageCorrected,
@@ -80,6 +84,9 @@ __all__ = [
     "Admitted",
     "AttemptEnded",
     "Author",
+    "CheckEnded",
+    "CheckRequested",
+    "CheckStarted",
     "CodeResolved",
     "Deleted",
     "DiagnosisFinished",

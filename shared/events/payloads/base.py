@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from shared.events.facts import Fact
 
 Author = Literal["submitter", "scheduler", "watchdog", "diagnoser", "logs"]
-Kind = Literal["state", "obs", "name", "epoch", "node", "usage", "platform"]
+Kind = Literal["state", "obs", "name", "epoch", "node", "usage", "platform", "check"]
 
 
 class Payload(Fact):

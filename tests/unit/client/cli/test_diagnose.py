@@ -105,6 +105,25 @@ def test_where_all_is_green_the_exit_code_is_zero(command: Command, platform: Fa
     assert command("diagnose", "vm-1").code == 0
 
 
+def test_a_diagnosis_that_was_begun_before_is_followed_again_over_a_restart(
+    command: Command, platform: FakePlatform
+) -> None:
+    away = of_json({"status": 503, "code": "unavailable", "title": "away", "detail": "starting"}, 503)
+    queued = of_json({**BEGUN, "state": "queued"})
+    platform.on("GET", "/v1/diagnoses/dg-1", queued, *[away] * 8, of_json(BEGUN), of_json(REPORT))
+    outcome = command("diagnose", "--follow", "dg-1")
+    assert outcome.code == ExitCode.NODE_NOT_GREEN
+    assert "diagnosis dg-1: finished" in outcome.out
+    assert not [request for request in platform.requests if request.method == "POST"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("public", "--follow", "dg-1")])
+def test_either_nodes_or_a_diagnosis_are_named(command: Command, arguments: tuple[str, ...]) -> None:
+    outcome = command("diagnose", *arguments)
+    assert outcome.code == ExitCode.INVALID
+    assert "one of both" in outcome.err
+
+
 def test_a_name_that_means_nothing_is_refused_before_any_test(command: Command, platform: FakePlatform) -> None:
     outcome = command("diagnose", "vm-9")
     assert outcome.code == ExitCode.INVALID

@@ -32,14 +32,16 @@ class Ledger:
 class Begun:
     def __init__(self) -> None:
         self.wanted: list[Wanted] = []
+        self.names: list[str] = []
         self.running = False
         self.refuses = False
 
-    def is_running(self, by: str) -> bool:
+    def is_under_way(self, by: str) -> bool:
         return self.running and by == AUTHOR
 
-    async def start(self, by: str, wanted: Wanted) -> Any:
+    async def request(self, by: str, wanted: Wanted, check: str) -> Any:
         assert by == AUTHOR
+        self.names.append(check)
         if self.refuses:
             raise ConflictError("too many")
         self.wanted.append(wanted)
@@ -64,7 +66,7 @@ async def test_a_suspect_that_is_idle_is_checked_once() -> None:
     background = checks(begun, Held())
     await background.look()
     await background.look()
-    assert begun.wanted == [Wanted(("n-1",), thorough=False)]
+    assert begun.wanted == [Wanted(("n-1",), thorough=False, idle_only=True)]
 
 
 async def test_a_suspect_that_a_job_holds_is_left_alone() -> None:
@@ -81,3 +83,11 @@ async def test_a_check_that_cannot_begin_now_is_tried_again_later() -> None:
     begun.refuses = False
     await background.look()
     assert len(begun.wanted) == 1
+
+
+async def test_all_instances_ask_for_the_check_of_a_minute_by_the_same_name() -> None:
+    one, other, later = Begun(), Begun(), Begun()
+    await checks(one, Held()).look()
+    await checks(other, Held(), after=timedelta(hours=1, seconds=20)).look()
+    await checks(later, Held(), after=timedelta(hours=1, seconds=60)).look()
+    assert one.names == other.names != later.names

@@ -1,0 +1,181 @@
+"""Running the checks that were asked for: takes one off the queue, tests, puts on record what it found, and its end.
+
+A check waits in the stream until an instance has time for it, and comes again where that instance dies; so it is begun
+by whoever is there, and its end is recorded once. It leases the machines that it puts under load, and waits while
+another check has one. A job never waits for a check: as soon as a job gets one of the nodes that are being tested, the
+tests are cancelled and their workers ended. A check of idle nodes is over then; one that an admin wants begins anew
+without that node, `MOST_RUNS` times at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from services.diagnoser.adapters.check_log import CheckLog
+from services.diagnoser.adapters.leases import MachineLeases
+from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.domain.examination import Examination
+from services.diagnoser.domain.injection import read_injections
+from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.interrupting import CutShortError, unless
+from services.diagnoser.procedure import Procedure, Subject
+from shared.bus import BusUnavailableError
+from shared.clock import Clock
+from shared.errors import NotFoundError, TrainmasterError, UnavailableError
+from shared.events import CheckEnded, CheckRequested, CheckStarted, NodeReported
+from shared.jobs import Recorded
+
+MOST_RUNS: Final = 3
+MACHINE_LABEL: Final = "machine"
+_RUN_BYTES: Final = 4
+
+
+class Holdings(Protocol):
+    """Knows who works where."""
+
+    def held(self) -> frozenset[str]:
+        """Nodes that a job holds."""
+        ...
+
+    async def placed_on(self, nodes: frozenset[str]) -> None:
+        """Return as soon as a job holds one of these nodes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One try of a check."""
+
+    check: CheckRequested
+    subject: Subject
+    occasion: Occasion
+
+    @property
+    def under_load(self) -> frozenset[str]:
+        """Nodes that it tests."""
+        return frozenset(self.subject.nodes) - self.subject.in_use
+
+    @property
+    def machines(self) -> frozenset[str]:
+        """Machines of these nodes."""
+        return frozenset(self.subject.machine(node) for node in self.under_load)
+
+
+class CheckRuns:
+    """Handler of `check.requested`."""
+
+    def __init__(
+        self,
+        procedure: Procedure,
+        ledger: HealthLedger,
+        log: CheckLog,
+        leases: MachineLeases,
+        holdings: Holdings,
+        clock: Clock,
+        leaving: asyncio.Event,
+    ) -> None:
+        self._procedure = procedure
+        self._ledger = ledger
+        self._log = log
+        self._leases = leases
+        self._holdings = holdings
+        self._clock = clock
+        self._leaving = leaving
+        self._told = structlog.get_logger(service="diagnoser")
+
+    async def on_requested(self, recorded: Recorded) -> None:
+        """Run the check, unless its end is on record."""
+        check = recorded.event.data
+        if not isinstance(check, CheckRequested) or await self._log.has_ended(check.check):
+            return
+        await self._ledger.caught_up.wait()
+        ended = await self._ended(check)
+        if not await self._log.has_ended(check.check):
+            await self._log.put(ended)
+        self._told.info("check_ended", check=check.check, outcome=ended.outcome, message=ended.message)
+
+    async def _ended(self, check: CheckRequested) -> CheckEnded:
+        """What came of it; raises UnavailableError where another instance, or this one later, is to begin it anew."""
+        try:
+            return await self._outcome(check)
+        except (UnavailableError, BusUnavailableError):
+            raise
+        except TrainmasterError as error:
+            return CheckEnded(check=check.check, outcome="failed", message=error.message)
+        except Exception as error:  # noqa: BLE001  # whoever asked must learn of it, whatever it is
+            self._told.exception("check_failed", check=check.check)
+            message = f"an error of the platform ({type(error).__name__})"
+            return CheckEnded(check=check.check, outcome="failed", message=message)
+
+    async def _outcome(self, check: CheckRequested) -> CheckEnded:
+        for _ in range(1 if check.idle_only else MOST_RUNS):
+            run = self._run(check)
+            if check.idle_only and run.subject.in_use:
+                break
+            if await self._tried(run):
+                return CheckEnded(check=check.check, outcome="finished")
+        if check.idle_only:
+            return CheckEnded(check=check.check, outcome="cancelled", message="a job got one of its nodes")
+        message = f"jobs got nodes of it {MOST_RUNS} times while they were tested; ask for fewer nodes, or later"
+        return CheckEnded(check=check.check, outcome="failed", message=message)
+
+    async def _tried(self, run: _Run) -> bool:
+        """Whether it came to its end; False where a job got one of the nodes that were being tested."""
+        async with self._leases.held(run.machines, run.check.check) as lost:
+            token, in_use = run.subject.session, tuple(sorted(run.subject.in_use))
+            await self._log.put(CheckStarted(check=run.check.check, run=token, in_use=in_use))
+            waits = {
+                "job": self._holdings.placed_on(run.under_load),
+                "lost": lost.wait(),
+                "leaving": self._leaving.wait(),
+            }
+            try:
+                examination = await unless(waits, self._procedure.run(run.subject, _always))
+            except CutShortError as cut:
+                if cut.by == "job":
+                    return False
+                raise UnavailableError(f"check {run.check.check} is left to another instance") from cut
+            await self._record(run, examination)
+        return True
+
+    async def _record(self, run: _Run, examination: Examination) -> None:
+        nodes = run.subject.nodes
+        before = self._ledger.book.known(nodes, run.occasion.began)
+        for node in nodes:
+            finding = examination.finding(node)
+            now = self._clock.now()
+            part = part_of(examination, finding, run.occasion, before, node_count=len(nodes), now=now)
+            await self._ledger.take(finding, part)
+
+    def _run(self, check: CheckRequested) -> _Run:
+        reported = {node: self._reported(node) for node in check.nodes}
+        names = {node: each.name or node for node, each in reported.items()}
+        ids = {name: node for node, name in names.items()} | {node: node for node in names}
+        subject = Subject(
+            session=f"{check.check}-{secrets.token_hex(_RUN_BYTES)}",
+            nodes=tuple(sorted(reported)),
+            machines={node: each.labels.get(MACHINE_LABEL, node) for node, each in reported.items()},
+            devices={node: each.devices for node, each in reported.items()},
+            in_use=self._holdings.held() & reported.keys(),
+            names=names,
+            injections=read_injections(check.inject, ids),
+            thorough=check.thorough,
+        )
+        began = self._clock.now()
+        occasion = Occasion(check.check, check.cluster, began, names, injected=subject.injected)
+        return _Run(check, subject, occasion)
+
+    def _reported(self, node: str) -> NodeReported:
+        page = self._ledger.book.pages.get(node)
+        if page is None or page.reported is None:
+            raise NotFoundError("node", node)
+        return page.reported
+
+
+async def _always() -> bool:
+    return True
