@@ -24,6 +24,7 @@ DNS_LABEL_MAX: Final = 63
 _ID_BYTES: Final = 8
 _ID_CHARS: Final = 12
 _JOB_ID = re.compile(r"tj-[a-z2-7]{12}", re.ASCII)
+_GANG_ID = re.compile(r"tj-[a-z2-7]{12}-[1-9][0-9]{0,8}", re.ASCII)
 
 
 def _base32(data: bytes) -> str:
@@ -38,6 +39,11 @@ def new_job_id() -> JobId:
 def is_job_id(text: str) -> bool:
     """Whether the text has the shape of a job id (names may have it too; ids win)."""
     return _JOB_ID.fullmatch(text) is not None
+
+
+def is_gang_id(text: str) -> bool:
+    """Whether the text has the shape of a gang's id."""
+    return _GANG_ID.fullmatch(text) is not None
 
 
 def digest(*parts: str) -> str:

@@ -22,6 +22,7 @@ from shared.bus.streams import (
     DIAGNOSER_CHECKS,
     DIAGNOSER_REQUESTS,
     EVIDENCE_BUCKET,
+    GANG_CODE_BUCKET,
     JOBS,
     LEASE_BUCKET,
     LOGS_DELETIONS,
@@ -144,6 +145,9 @@ RIGHTS: Final[Mapping[str, Rights]] = {
             f"$KV.{LEASE_BUCKET}.>",
             "$JS.API.STREAM.NAMES",  # the client looks an object's stream up by its subject
             *_reads(f"OBJ_{CODE_BUCKET}"),
+            *_reads(f"OBJ_{GANG_CODE_BUCKET}"),
+            f"$O.{GANG_CODE_BUCKET}.>",
+            f"$JS.API.STREAM.PURGE.OBJ_{GANG_CODE_BUCKET}",
             *_reads(NODES),
             *_reads(f"KV_{SECRETS_BUCKET}"),
         ),

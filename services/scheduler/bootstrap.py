@@ -20,6 +20,7 @@ from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
 from services.scheduler.api.documents import instance_types_router, pools_router
+from services.scheduler.api.gang_code import gang_code_router
 from services.scheduler.api.nodes import nodes_router
 from services.scheduler.api.plans import plans_router
 from services.scheduler.api.sandboxes import sandboxes_router
@@ -47,6 +48,7 @@ from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
+from services.scheduler.sources.gang_code import GangCode
 from services.scheduler.sources.git_command import Git
 from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Repositories
@@ -58,7 +60,7 @@ from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus, Fence
 from shared.bus.blobs import Blobs
 from shared.bus.reactions import react, reactions_broker
-from shared.bus.streams import CODE_BUCKET, SCHEDULER_USAGE
+from shared.bus.streams import CODE_BUCKET, GANG_CODE_BUCKET, SCHEDULER_USAGE
 from shared.catalog import CatalogStore, CatalogWatch
 from shared.catalog.writer import CatalogWriter
 from shared.clock import Clock, SystemClock
@@ -96,6 +98,9 @@ class SchedulerService:
         self._revocations = KvRevocations(bus.js, clock)
         self._leadership = Leadership(bus, clock, settings.identity)
         self._data = DataSource(settings.home / "scheduler" / "data", settings.s3(), clock)
+        self._gang_code = GangCode(
+            Blobs(bus.js, GANG_CODE_BUCKET), settings.keyring(), settings.home / "scheduler" / "gang-code"
+        )
         self._starter = self._make_starter()
         self._registry = CollectorRegistry()
         self._metrics = SchedulerMetrics(self._registry)
@@ -235,7 +240,7 @@ class SchedulerService:
         secrets = JobSecrets(self._catalog, Vault(self._bus, settings.keyring()))
         repositories = Repositories(own / "git", Git(own / "git", settings.git_ca_file))
         blobs = Blobs(self._bus.js, CODE_BUCKET)
-        code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives")
+        code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives", self._gang_code)
         return GangStarter(self._engine, self._catalog, code, self._data, secrets)
 
     def _under_way(self, gang: str) -> str:
@@ -258,6 +263,7 @@ class SchedulerService:
                 nodes_router(nodes),
                 queue_router(standings),
                 plans_router(plans),
+                gang_code_router(self._gang_code),
                 sandboxes_router(SandboxHandlers(self._engine, standings)),
                 usage_router(UsageHandlers(self._book, self._jobs, self._catalog, self._bus, self._clock)),
             ],

@@ -93,24 +93,22 @@ class CodeInline:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeUpload:
-    """Code as a gzipped tar file in the platform's object store, for an engine that fetches it where replicas run."""
+class CodePacked:
+    """Code as the content of a gzipped tar file that is small enough to be handed on whole."""
 
-    digest: str
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class CodeGit:
-    """Code as one commit of a repository, for an engine that fetches it where replicas run; it may need no password."""
+class CodeUpload:
+    """Code as a gzipped tar file of this digest that is kept for the gang; whoever shows the ticket is given it."""
 
-    uri: str
-    commit: str
-    username: str = ""
-    password: str = field(default="", repr=False)
+    digest: str
+    ticket: str = field(default="", repr=False)
 
 
 LaidCode = CodeArchive | CodeDirectory | CodeInline
-Code = LaidCode | CodeUpload | CodeGit
+Code = LaidCode | CodePacked | CodeUpload
 
 
 @dataclass(frozen=True, slots=True)

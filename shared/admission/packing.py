@@ -22,6 +22,16 @@ class Packed:
 
 def pack(files: Mapping[str, str]) -> Packed:
     """Archive of texts by relative path, without times and owners."""
+    content = gzip.compress(_tar(files), compresslevel=0, mtime=0)
+    return Packed(f"sha256:{hashlib.sha256(content).hexdigest()}", content)
+
+
+def compressed(files: Mapping[str, str]) -> bytes:
+    """The same archive as small as it gets; its bytes may differ between versions of the compression."""
+    return gzip.compress(_tar(files), mtime=0)
+
+
+def _tar(files: Mapping[str, str]) -> bytes:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(files):
@@ -29,5 +39,4 @@ def pack(files: Mapping[str, str]) -> Packed:
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(content), _FILE_MODE
             archive.addfile(member, io.BytesIO(content))
-    content = gzip.compress(plain.getvalue(), compresslevel=0, mtime=0)
-    return Packed(f"sha256:{hashlib.sha256(content).hexdigest()}", content)
+    return plain.getvalue()

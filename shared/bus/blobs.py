@@ -41,7 +41,7 @@ def _unavailable(digest: str) -> Iterator[None]:
 
 
 class Blobs:
-    """Objects of one bucket, named by the digest of what they hold."""
+    """Objects of one bucket, named by the digest of what they hold, or, in a bucket for that, by another name."""
 
     def __init__(self, js: JetStreamContext, bucket: str) -> None:
         self._js = js
@@ -54,6 +54,13 @@ class Blobs:
             store = await self._store()
             if not await self._has(store, digest):
                 await store.put(digest, file)  # type: ignore[arg-type]  # any binary file is read as well
+        return digest
+
+    async def put_as(self, name: str, file: BinaryIO) -> str:
+        """Keep a file's content under a name of its own, in place of what had it; gives its digest."""
+        digest = await asyncio.to_thread(file_digest, file)
+        with _unavailable(name):
+            await (await self._store()).put(name, file)  # type: ignore[arg-type]  # any binary file is read as well
         return digest
 
     async def exists(self, digest: str) -> bool:

@@ -43,6 +43,7 @@ LEASE_BUCKET: Final = "leases"
 REVOCATION_BUCKET: Final = "revocations"
 SECRETS_BUCKET: Final = "secrets"
 CODE_BUCKET: Final = "code"
+GANG_CODE_BUCKET: Final = "gang-code"
 EVIDENCE_BUCKET: Final = "evidence"
 
 EPOCH_SUBJECT: Final = "tm.epoch.scheduler"
@@ -209,7 +210,9 @@ def bucket_configs(replicas: int = 1) -> tuple[KeyValueConfig, ...]:
 
 def object_store_configs(replicas: int = 1) -> tuple[ObjectStoreConfig, ...]:
     """Every object store."""
-    return tuple(
+    kept = (
         ObjectStoreConfig(bucket=bucket, storage=StorageType.FILE, replicas=replicas)
         for bucket in (CODE_BUCKET, EVIDENCE_BUCKET)
     )
+    passing = ObjectStoreConfig(bucket=GANG_CODE_BUCKET, storage=StorageType.FILE, ttl=7 * _DAY_S, replicas=replicas)
+    return (*kept, passing)

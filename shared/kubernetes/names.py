@@ -20,6 +20,18 @@ ATTEMPT_LABEL: Final = f"{PREFIX}attempt"
 ROLE_LABEL: Final = f"{PREFIX}role"
 INDEX_LABEL: Final = f"{PREFIX}index"
 PROJECT_LABEL: Final = f"{PREFIX}project"
+"""Stands for the project, whose name need be no label."""
+GANG_LABEL: Final = f"{PREFIX}gang"
+
+PROJECT_ANNOTATION: Final = f"{PREFIX}project"
+OWNER_ANNOTATION: Final = f"{PREFIX}owner"
+JOB_NAME_ANNOTATION: Final = f"{PREFIX}job-name"
+PHASE_ANNOTATION: Final = f"{PREFIX}phase"
+"""How far a gang's start or end is; on its record."""
+
+GANG_GATE: Final = f"{PREFIX}gang"
+"""The scheduling gate that holds a pod back until its gang is whole."""
+SCHEDULER_NAME: Final = "trainmaster"
 
 TENSORBOARD_ANNOTATION: Final = f"{PREFIX}tensorboard"
 """Where, in the replica, event files are; on the one pod whose agent ships them."""
@@ -27,6 +39,8 @@ TENSORBOARD_ANNOTATION: Final = f"{PREFIX}tensorboard"
 REPLICA_CONTAINER: Final = "replica"
 CODE_CONTAINER: Final = "code"
 """The init container that lays `/code`."""
+FILES_CONTAINER: Final = "files"
+"""The one that lays host lists that are too large for ConfigMaps."""
 
 TENSORBOARD_VOLUME: Final = "tensorboard"
 

@@ -6,6 +6,7 @@ when the start is repeated: a branch may have moved in between, the attempt's co
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.domain.starting import stored_code
-from services.scheduler.ports import Code, CodeArchive, CodeGit, CodeUpload, StartRefusedError
+from services.scheduler.ports import Code, CodeArchive, CodePacked, CodeUpload, StartRefusedError
+from services.scheduler.sources.gang_code import GangCode
 from services.scheduler.sources.git_command import DEFAULT_USERNAME, Credentials, GitError
 from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Remote, Repositories, Repository
@@ -24,16 +26,27 @@ from shared.catalog.fields import file_path
 from shared.clock import Clock
 from shared.errors import NotFoundError
 from shared.events import CodeResolved, Event, ResolvedCode
+from shared.ids import gang_id
 from shared.jobs import Job
+from shared.units import KIB
 
 ARCHIVE: Final = "code.tar.gz"
+# What fits into a ConfigMap, which has 1 MiB.
+PACKED_MAX_BYTES: Final = 900 * KIB
 
 
 class CodeSource:
     """Gets code of every kind; `scratch` is a directory of its own for archives on their way."""
 
     def __init__(
-        self, bus: Bus, blobs: Blobs, repositories: Repositories, secrets: JobSecrets, clock: Clock, scratch: Path
+        self,
+        bus: Bus,
+        blobs: Blobs,
+        repositories: Repositories,
+        secrets: JobSecrets,
+        clock: Clock,
+        scratch: Path,
+        gang_code: GangCode,
     ) -> None:
         self._bus = bus
         self._blobs = blobs
@@ -41,6 +54,7 @@ class CodeSource:
         self._secrets = secrets
         self._clock = clock
         self._scratch = scratch
+        self._gang_code = gang_code
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
 
@@ -48,14 +62,11 @@ class CodeSource:
     async def of(self, job: Job, *, laid: bool = True) -> AsyncIterator[Code | None]:
         """The code of the job's present attempt, for a while; raises StartRefusedError where it cannot be had.
 
-        What is not to be `laid` on this machine is told by where it is.
+        What is not to be `laid` on this machine is handed on whole where it is small, else kept where pods get it.
         """
         code = job.submitted.resolved.code
         if code is None or not (code.kind == "git" or code.digest):
             yield stored_code(job)
-            return
-        if not laid:
-            yield await self._elsewhere(job, code)
             return
         with tempfile.TemporaryDirectory(dir=self._scratch) as directory:
             archive = Path(directory) / ARCHIVE
@@ -63,19 +74,12 @@ class CodeSource:
                 await self._commit(job, code, archive)
             else:
                 await self._upload(code, archive)
-            yield CodeArchive(archive)
+            yield CodeArchive(archive) if laid else await self._handed_on(job, archive)
 
-    async def _elsewhere(self, job: Job, code: ResolvedCode) -> CodeGit | CodeUpload:
-        if code.kind != "git":
-            return CodeUpload(code.digest or "")
-        remote = await self._remote(code)
-        try:
-            async with self._repositories.open(remote) as repository:
-                commit = await self._settled(job, code, repository)
-        except GitError as error:
-            raise StartRefusedError(f"code from {code.uri}: {error}") from error
-        opened = remote.credentials
-        return CodeGit(remote.url, commit, opened.username if opened else "", opened.password if opened else "")
+    async def _handed_on(self, job: Job, archive: Path) -> CodePacked | CodeUpload:
+        if (await asyncio.to_thread(archive.stat)).st_size <= PACKED_MAX_BYTES:
+            return CodePacked(await asyncio.to_thread(archive.read_bytes))
+        return await self._gang_code.keep(gang_id(job.id, job.attempt.number), archive)
 
     async def _upload(self, code: ResolvedCode, archive: Path) -> None:
         try:

@@ -13,10 +13,10 @@ from services.scheduler.engines.local.files import read_text, write_atomic
 from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.host_tree import is_within
 from services.scheduler.engines.local.mounts import open_allowed
-from services.scheduler.engines.local.unpack import lay_code
+from services.scheduler.engines.unpack import lay_code
 from services.scheduler.ports import (
     CodeDirectory,
-    CodeGit,
+    CodePacked,
     CodeUpload,
     GangMount,
     GangStart,
@@ -33,7 +33,7 @@ FILES: Final = "trainmaster"
 
 def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
     """Lay the gang's code and files; what an interrupted call has finished is left as it is."""
-    if isinstance(gang.code, CodeGit | CodeUpload):
+    if isinstance(gang.code, CodePacked | CodeUpload):
         raise StartRefusedError("the code is not on this machine, where this engine looks for it")
     if isinstance(gang.code, CodeDirectory):
         fd = open_allowed(gang.code.path, gang.code.root, home, at=CODE, whole=True)

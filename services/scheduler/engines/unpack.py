@@ -46,20 +46,24 @@ def lay_code(code: LaidCode, target: Path, limits: Limits | None = None, *, name
     """
     if target.exists():
         return
-    budget = _Budget(limits or Limits())
     partial = target.with_name(target.name + ".partial")
     remove_tree(partial)
     partial.mkdir()
-    partial = partial.resolve()
-    with _refusing(name or _name(code), partial):
+    fill(code, partial, limits, name=name)
+    partial.rename(target)
+
+
+def fill(code: LaidCode, target: Path, limits: Limits | None = None, *, name: str = "") -> None:
+    """Lay the code into an empty directory; what is in there after an error is of no use."""
+    budget, target = _Budget(limits or Limits()), target.resolve()
+    with _refusing(name or _name(code), target):
         match code:
             case CodeArchive():
-                _unpack(code.path, partial, budget)
+                _unpack(code.path, target, budget)
             case CodeDirectory():
-                _copy(code.path, partial, budget)
+                _copy(code.path, target, budget)
             case CodeInline():
-                _write(code.files, partial)
-    partial.rename(target)
+                _write(code.files, target)
 
 
 @contextmanager

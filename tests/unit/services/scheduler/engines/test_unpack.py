@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.scheduler.engines.local.unpack import Limits, lay_code
+from services.scheduler.engines.unpack import Limits, lay_code
 from services.scheduler.ports import CodeArchive, CodeDirectory, CodeInline, StartRefusedError
 
 

@@ -1,0 +1,36 @@
+"""How a start command is run: by bash where the image has one, else by sh, under a shell that waits for it.
+
+The waiting shell is process 1. The kernel ends everything with it, as on one machine; it collects processes whose
+parents are gone; and it hands a TERM on to every process, since process 1 alone would get it and ignore it. After a
+TERM it stays until all of them have ended, so that each has the whole grace. The exit code is the command's, or 128 + N
+where signal N ended it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.scheduler.engines.kubernetes.objects.environment import doubled
+
+# A wait that a TERM interrupts tells 143, so it is made once more; a shell that has told the end of the command before
+# answers that with 127.
+SUPERVISOR: Final = """\
+stopping=
+finish() { [ -z "$stopping" ] || while kill -0 -1 2>/dev/null; do sleep 1; done; exit "$1"; }
+trap 'stopping=1 termed=1; kill -TERM -1 2>/dev/null' TERM
+if command -v bash >/dev/null 2>&1; then bash -c "$1" </dev/null & else sh -c "$1" </dev/null & fi
+main=$! told=
+while :; do
+  termed=
+  wait "$main"
+  code=$?
+  [ "$code" = 127 ] && [ -n "$told" ] && finish "$told"
+  [ -n "$termed" ] || finish "$code"
+  told=$code
+done
+"""
+
+
+def command_line(command: str) -> list[str]:
+    """What the container runs."""
+    return ["/bin/sh", "-c", doubled(SUPERVISOR), "trainmaster", doubled(command)]

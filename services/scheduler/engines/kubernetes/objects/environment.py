@@ -1,0 +1,49 @@
+"""The environment of replicas: what all have alike once in ConfigMaps, the rest in each pod.
+
+Ten roles of a large gang have host lists of a megabyte together, which must not stand in every pod. Variables of
+ConfigMaps and Secrets are taken as they are, but in the texts of a pod itself `$(NAME)` would be replaced by
+Kubernetes, and `$$` by `$`; so every `$` is doubled there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from services.scheduler.engines.kubernetes.objects.manifest import Json
+from services.scheduler.engines.kubernetes.objects.settings import PodUser
+from services.scheduler.ports import GangStart, ReplicaStart
+
+# Names that every version of Kubernetes takes as variables from a ConfigMap; others are left out there without a word.
+_FIT_FOR_CONFIG_MAP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}", re.ASCII)
+_HOME: Final = "/tmp"  # noqa: S108  # in the replica
+_USER_NAME: Final = "trainmaster"
+
+
+def common_variables(gang: GangStart) -> dict[str, str]:
+    """What is the same in all replicas of the gang and can stand in ConfigMaps."""
+    common = {name: value for name, value in gang.replicas[0].env.items() if _FIT_FOR_CONFIG_MAP.fullmatch(name)}
+    for replica in gang.replicas:
+        differing = [name for name, value in common.items() if replica.env.get(name) != value]
+        for name in differing:
+            del common[name]
+    return common
+
+
+def own_variables(replica: ReplicaStart, common: Mapping[str, str], user: PodUser) -> list[Json]:
+    """What a pod says itself; what the platform adds gives way to the job's own."""
+    added = {name: value for name, value in _added(replica, user).items() if name not in replica.env}
+    own = {name: value for name, value in replica.env.items() if common.get(name) != value}
+    return [{"name": name, "value": doubled(value)} for name, value in {**added, **own}.items()]
+
+
+def doubled(text: str) -> str:
+    """The text as a pod has to say it for the replica to get it as it is."""
+    return text.replace("$", "$$")
+
+
+def _added(replica: ReplicaStart, user: PodUser) -> dict[str, str]:
+    """A user id that the image knows no name and home of needs both; a replica without GPUs must not see the node's."""
+    named = {"HOME": _HOME, "USER": _USER_NAME} if user.uid is not None else {}
+    return named if replica.gpus else {**named, "NVIDIA_VISIBLE_DEVICES": "void"}

@@ -1,0 +1,180 @@
+"""All objects of a gang: what has to be made for it, in which order, worked out from its start alone.
+
+The record comes first; its uid then makes it the owner of all else. The same start gives the same objects, so that what
+exists already is what would have been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+from services.scheduler.engines.kubernetes.objects.code import TICKET_VARIABLE, Laid, laid_code, laid_files
+from services.scheduler.engines.kubernetes.objects.environment import common_variables
+from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of, owned
+from services.scheduler.engines.kubernetes.objects.mounts import is_within, mount_volumes
+from services.scheduler.engines.kubernetes.objects.network import network_policy, service
+from services.scheduler.engines.kubernetes.objects.packing import packed, too_large
+from services.scheduler.engines.kubernetes.objects.pod_group import pod_group
+from services.scheduler.engines.kubernetes.objects.pods import PodShape
+from services.scheduler.engines.kubernetes.objects.record import record_config_map
+from services.scheduler.engines.kubernetes.objects.secrets import pull_secret, secret
+from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
+from services.scheduler.engines.kubernetes.objects.volumes import Volume, scratch
+from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
+from shared.environment import ETC_DIR
+from shared.kubernetes.names import TENSORBOARD_VOLUME
+
+_HOSTFILE: Final = "hostfile"
+
+
+@dataclass(frozen=True, slots=True)
+class GangObjects:
+    """The record, what belongs to it beside the pods, and what pods look like."""
+
+    record: Json
+    belongings: tuple[Json, ...]
+    shape: PodShape
+
+    @property
+    def namespace(self) -> str:
+        """Where all of it is."""
+        return self.shape.namespace
+
+    def owned_by(self, uid: str) -> Iterator[Json]:
+        """Everything beside the pods, as belongings of the record with this uid, in the order in which to make it."""
+        return (owned(each, self.record["metadata"]["name"], uid) for each in self.belongings)
+
+    def pod(self, replica: ReplicaStart, uid: str) -> Json:
+        """One replica's pod as a belonging of the record with this uid."""
+        return owned(self.shape.pod(replica), self.record["metadata"]["name"], uid)
+
+
+def gang_objects(gang: GangStart, settings: ObjectSettings) -> GangObjects:
+    """Everything that a gang needs; raises StartRefusedError where it cannot be had in this cluster."""
+    return _Draft.of(gang, settings).objects()
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    gang: GangStart
+    settings: ObjectSettings
+    namespace: str
+    variables: dict[str, str]
+    laid: tuple[Laid, ...]
+    files: tuple[dict[str, str], ...]
+
+    @classmethod
+    def of(cls, gang: GangStart, settings: ObjectSettings) -> Self:
+        _check(gang)
+        code = laid_code(gang, settings)
+        unfit = too_large(gang.files.values())
+        laid = (*((laid_files(gang),) if unfit else ()), *((code,) if code else ()))
+        if laid and not settings.platform_image:
+            raise StartRefusedError(
+                "code is laid by the platform's own image, and it was not told which that is; see docs/kubernetes.md"
+            )
+        files = () if unfit else packed({key: gang.files[name] for name, key in _keys(gang).items()})
+        return cls(gang, settings, settings.namespaces.of(gang.project), common_variables(gang), laid, files)
+
+    def objects(self) -> GangObjects:
+        record = record_config_map(self.gang, self.namespace, self.settings.cluster)
+        return GangObjects(record, tuple(self._belongings()), self._shape())
+
+    def _belongings(self) -> Iterator[Json]:
+        gang, namespace, settings = self.gang, self.namespace, self.settings
+        for name, data in (*self._parts("env", self._env), *self._parts("files", self.files)):
+            yield self._config_map(name, {"data": data})
+        for laid in self.laid:
+            if laid.config_map:
+                yield self._config_map(laid.config_map, {"binaryData": laid.contents})
+        if gang.secrets:
+            yield secret(gang.id, gang.secrets, gang, namespace, settings)
+        if self._tickets:
+            yield secret(self._tickets_name, self._tickets, gang, namespace, settings)
+        if gang.image_pull_secret is not None:
+            yield pull_secret(self._pull_secret, gang.image_pull_secret, gang, namespace, settings)
+        yield service(gang, namespace, settings)
+        yield network_policy(gang, namespace, settings, fetches_code=any(laid.ticket for laid in self.laid))
+        if gang.gang_scheduler == "volcano":
+            yield pod_group(gang, namespace, settings)
+
+    @property
+    def _env(self) -> tuple[dict[str, str], ...]:
+        return packed(self.variables)
+
+    @property
+    def _tickets(self) -> dict[str, str]:
+        """What init containers alone may see; only one of them fetches something."""
+        ticket = next((laid.ticket for laid in self.laid if laid.ticket), "")
+        return {TICKET_VARIABLE: ticket} if ticket else {}
+
+    @property
+    def _tickets_name(self) -> str:
+        return f"{self.gang.id}-code"
+
+    @property
+    def _pull_secret(self) -> str:
+        return f"{self.gang.id}-pull"
+
+    def _parts(self, kind: str, parts: tuple[dict[str, str], ...]) -> list[tuple[str, dict[str, str]]]:
+        return [(f"{self.gang.id}-{kind}-{position}", part) for position, part in enumerate(parts)]
+
+    def _config_map(self, name: str, body: Json) -> Json:
+        document = object_of("ConfigMap", name, self.gang, self.namespace, self.settings.cluster)
+        return {**document, "immutable": True, **body}
+
+    def _shape(self) -> PodShape:
+        gang = self.gang
+        return PodShape(
+            gang=gang,
+            settings=self.settings,
+            namespace=self.namespace,
+            common=self.variables,
+            env_from=self._env_from(),
+            volumes=tuple(self._volumes()),
+            laid=self.laid,
+            tickets=self._tickets_name,
+            pull_secret=self._pull_secret if gang.image_pull_secret is not None else "",
+        )
+
+    def _env_from(self) -> list[Json]:
+        config_maps: list[Json] = [{"configMapRef": {"name": name}} for name, _ in self._parts("env", self._env)]
+        return [*config_maps, {"secretRef": {"name": self.gang.id}}] if self.gang.secrets else config_maps
+
+    def _volumes(self) -> Iterator[Volume]:
+        gang = self.gang
+        mounts = mount_volumes(gang, self.settings.volumes)
+        yield from mounts
+        if self.files:
+            yield from self._files(mounts)
+        directory = gang.tensorboard_dir
+        if directory is not None and not any(is_within(directory, mount.path) for mount in mounts):
+            yield scratch(TENSORBOARD_VOLUME, directory)
+
+    def _files(self, mounts: tuple[Volume, ...]) -> Iterator[Volume]:
+        """The gang's files at their place, and the hostfile also where a launcher looks for it."""
+        names = {key: name for name, key in _keys(self.gang).items()}
+        sources = [
+            {"configMap": {"name": name, "items": [{"key": key, "path": names[key]} for key in part]}}
+            for name, part in self._parts("files", self.files)
+        ]
+        files = {"projected": {"sources": sources}}
+        yield Volume("files", files, ETC_DIR, read_only=True)
+        second = self.gang.hostfile_at
+        if second is not None and not any(is_within(second, mount.path) for mount in mounts):
+            yield Volume("files", files, second, _HOSTFILE, read_only=True)
+
+
+def _keys(gang: GangStart) -> dict[str, str]:
+    """Keys of the files, which have no slashes, by their names."""
+    return {name: name.replace("/", ".") for name in gang.files}
+
+
+def _check(gang: GangStart) -> None:
+    if not gang.image:
+        raise StartRefusedError("a job needs an image here; give one as spec.image, such as registry.example/train:1")
+    for replica in gang.replicas:
+        if any("\0" in text for text in (replica.command, *replica.env.values())):
+            raise StartRefusedError(f"role {replica.role}: no command and no variable may contain a NUL character")

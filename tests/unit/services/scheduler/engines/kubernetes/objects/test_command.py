@@ -1,0 +1,73 @@
+"""The start command under its waiting shell, in real shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.scheduler.engines.kubernetes.objects.command import SUPERVISOR, command_line
+
+SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
+NAMESPACES = ("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--as-pid-1")
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request) -> list[str]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed, so no shell can be process 1 here")
+    found = shutil.which(request.param)
+    return [*NAMESPACES, found, *(["sh"] if request.param == "busybox" else [])]
+
+
+def run(shell: list[str], command: str) -> subprocess.CompletedProcess[str]:
+    line = [*shell, "-c", SUPERVISOR, "trainmaster", command]
+    return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_the_pod_says_the_shells_text_so_that_kubernetes_leaves_it_as_it_is():
+    line = command_line("echo $RANK")
+    assert [part.replace("$$", "$") for part in line] == ["/bin/sh", "-c", SUPERVISOR, "trainmaster", "echo $RANK"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 3", 3), ("true", 0), ("kill -9 $$", 137), ("no-such-command", 127)]
+)
+def test_the_exit_code_is_the_commands(shell, command, code):
+    assert run(shell, command).returncode == code
+
+
+def test_a_command_may_use_what_bash_has(shell):
+    assert run(shell, "[[ -n $BASH_VERSION ]] && a=(1 2) && echo ${#a[@]}").stdout == "2\n"
+
+
+def test_everything_ends_with_the_command(shell):
+    assert run(shell, "setsid sleep 1000 & sleep 0.05; exit 4").returncode == 4
+
+
+def ended_by_term(shell: list[str], command: str, tmp_path: Path) -> tuple[int, str]:
+    """The code after a TERM to process 1, sent once something has said `ready`, and what was said afterwards."""
+    info = tmp_path / "info"
+    with info.open("w") as file:
+        line = [shell[0], "--info-fd", str(file.fileno()), *shell[1:], "-c", SUPERVISOR, "trainmaster", command]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, pass_fds=[file.fileno()])
+    assert process.stdout.readline() == "ready\n"
+    pid = json.loads(info.read_text())["child-pid"]
+    os.kill(pid, signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    return process.returncode, said
+
+
+def test_a_term_reaches_every_process_and_the_commands_own_code_counts(shell, tmp_path):
+    command = "trap 'exit 7' TERM; setsid sleep 1000 & echo ready; sleep 1001 & wait; exit 9"
+    assert ended_by_term(shell, command, tmp_path) == (7, "")
+
+
+def test_after_a_term_other_processes_have_the_rest_of_the_grace(shell, tmp_path):
+    saving = "trap 'sleep 0.3; echo saved; exit' TERM; echo ready; sleep 1000 & wait"
+    assert ended_by_term(shell, f'setsid bash -c "{saving}" & sleep 1000', tmp_path) == (143, "saved\n")

@@ -1,0 +1,58 @@
+"""What stands in ConfigMaps, what in pods, and that replicas get every text as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.scheduler.engines.kubernetes.objects import ObjectSettings
+from services.scheduler.engines.kubernetes.objects.settings import PodUser
+from tests.support.gangs import SETTINGS, a_gang, container, first_pod, objects_of, of_kind, variables
+
+
+def common_of(gang):
+    config_maps = [each for each in of_kind(gang, "ConfigMap") if "-env-" in each["metadata"]["name"]]
+    return {name: value for each in config_maps for name, value in each["data"].items()}
+
+
+def test_what_all_replicas_have_alike_stands_once_and_the_rest_in_each_pod():
+    gang = a_gang({"master": 1, "worker": 2})
+    assert common_of(gang)["WORLD_SIZE"] == "3"
+    assert {"RANK", "TM_ROLE", "VC_TASK_INDEX"} <= variables(first_pod(gang)).keys()
+    assert not common_of(gang).keys() & variables(first_pod(gang)).keys()
+
+
+def test_each_replica_has_all_of_its_environment():
+    env = {"X": "y", "NVIDIA_VISIBLE_DEVICES": "all", "HOME": "/h", "USER": "u"}
+    gang = a_gang({"master": 1, "worker": 3}, env=env)
+    for replica in gang.replicas:
+        pod = objects_of(gang).pod(replica, "uid")
+        assert common_of(gang) | variables(pod) == replica.env
+
+
+def test_what_kubernetes_would_replace_in_a_pods_texts_is_escaped_there_alone():
+    gang = a_gang({"worker": 1}, env={"A": "$(HOME) $$"})
+    assert common_of(gang)["A"] == "$(HOME) $$"
+    pod = first_pod(a_gang({"worker": 2}, command="echo $(hostname) $$ $RANK"))
+    assert container(pod)["command"][-1] == "echo $$(hostname) $$$$ $$RANK"
+
+
+def test_no_pod_has_the_host_lists_of_its_gang():
+    gang = a_gang({f"role-{number}": 100 for number in range(3)})
+    assert "VC_ROLE_0_HOSTS" in common_of(gang)
+    assert "VC_ROLE_0_HOSTS" not in variables(first_pod(gang))
+
+
+def test_a_user_id_that_the_image_does_not_know_has_a_home_and_a_name():
+    assert variables(first_pod(a_gang()))["HOME"] == "/tmp"
+    assert variables(first_pod(a_gang()))["USER"]
+    of_image = ObjectSettings(user=PodUser(None))
+    assert not {"HOME", "USER"} & variables(first_pod(a_gang(), of_image)).keys()
+
+
+def test_the_jobs_own_home_counts():
+    assert variables(first_pod(a_gang(env={"HOME": "/mnt/home"}))).get("HOME") is None
+
+
+@pytest.mark.parametrize(("gpus", "seen"), [(0, "void"), (1, None)])
+def test_a_replica_without_gpus_sees_none_of_the_nodes(gpus: int, seen: str | None):
+    assert variables(first_pod(a_gang(gpus=gpus), SETTINGS)).get("NVIDIA_VISIBLE_DEVICES") == seen
