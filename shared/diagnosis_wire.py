@@ -1,12 +1,14 @@
 """What a node agent is asked for a diagnosis beyond the probe: `tm.agent.<machine>.test` and `….cancel`.
 
-A session is one diagnosis on one node: the agent keeps a worker process for it, which stays warm from test to test. The
-first test of a session starts its worker; `cancel` ends it, and so does a while without any test. An answer has, for
-each test that was asked, either figures or what went wrong; a test that is missing in it was not made in time.
+A session is one diagnosis: the agent keeps processes for it on its machine, some for each node, which stay warm from
+test to test. The first test of a session starts them; `cancel` ends them, and so does a while without any test. An
+answer has figures or what went wrong; no answer means that the test was not made in time.
 
-Tests: `memory` (bandwidth of copying), `serve` (where other workers reach this one), `exchange` (latency, bandwidth and
-integrity of the way to each peer, all at once) and `reduce` (an all-reduce over a ring of peers, bit for bit). The
-module imports little, because the agent is meant to be small.
+Tests of one node: `begin` (open its devices, and say with what they are tested), `compute`, `memory`, `hostDevice`
+(each device by itself), `local` (collectives of all its devices), `link` (the way between two of them). Tests of
+several: `serve` (where others reach this node), `exchange` (the way between two nodes, asked of both) and `gang`
+(collectives of all, asked of each). `transport` says what carries data between nodes: NCCL, Gloo, or plain TCP where
+one has no PyTorch. The module imports little, because the agent is meant to be small.
 """
 
 from __future__ import annotations
@@ -14,30 +16,37 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from shared.agent_wire import MalformedAnswerError, machine_token
 
 TEST_SUBJECTS: Final = "tm.agent.*.test"
 CANCEL_SUBJECTS: Final = "tm.agent.*.cancel"
 
-TestName = Literal["memory", "serve", "exchange", "reduce"]
-TEST_NAMES: Final[tuple[TestName, ...]] = ("memory", "serve", "exchange", "reduce")
+TestName = Literal["begin", "compute", "memory", "hostDevice", "local", "link", "serve", "exchange", "gang"]
+TEST_NAMES: Final[tuple[TestName, ...]] = get_args(TestName)
+Transport = Literal["nccl", "gloo", "tcp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another worker: its node, where it listens, and the word that it lets in."""
+    """A node that can be reached: where it listens, the word that lets in, and the port of its store of groups."""
 
     node: str
     host: str
     port: int
     token: str
+    store: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TestRequest:
-    """One test of a session; `peers` are those to exchange with, or the ring in its order for `reduce`."""
+    """One test of a session: after `limit_s` nobody waits for it any more, `work_s` is how long it may measure.
+
+    `devices` are the GPUs of the node that may be used, `ranks_each` how many of each node take part, `ranks` the two
+    of a `link`. `peers` are all that take part, in their order; `round` differs from test to test of a session.
+    `enough` has for a figure the least that is good, where that is known, `sizes` the bytes of messages.
+    """
 
     __test__ = False
 
@@ -45,20 +54,40 @@ class TestRequest:
     node: str
     test: TestName
     limit_s: float
+    work_s: float = 1.0
+    devices: tuple[str, ...] = ()
     peers: tuple[Peer, ...] = ()
     round: str = ""
+    transport: Transport = "tcp"
+    ranks_each: int = 1
+    ranks: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    enough: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceResult:
+    """What a test gave for one device: figures, checksums of products by what was multiplied, or what went wrong."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TestAnswer:
-    """What came of a test: figures, those of each peer by its node, where the worker listens; or what went wrong."""
+    """What came of a test: figures of the node, of its devices, of each rail of a pair; or what went wrong.
+
+    `about` says with what the node is tested: `transport`, `python`, versions, and `without`, why not by PyTorch.
+    """
 
     __test__ = False
 
     problem: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
-    peers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, DeviceResult] = field(default_factory=dict)
+    rails: tuple[float, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
     served: Peer | None = None
 
 
@@ -88,8 +117,15 @@ def decode_test_request(body: bytes) -> TestRequest:
             node=str(given["node"]),
             test=given["test"],
             limit_s=float(given["limit_s"]),
+            work_s=float(given["work_s"]),
+            devices=tuple(str(each) for each in given["devices"]),
             peers=tuple(_peer(each) for each in given["peers"]),
             round=str(given["round"]),
+            transport=given["transport"],
+            ranks_each=int(given["ranks_each"]),
+            ranks=tuple(int(each) for each in given["ranks"]),
+            sizes=tuple(int(each) for each in given["sizes"]),
+            enough=_figures(given["enough"]),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise MalformedAnswerError(f"no request for a test: {error!r}") from error
@@ -115,8 +151,9 @@ def answer_of_fields(given: Mapping[str, Any]) -> TestAnswer:
         return TestAnswer(
             problem=str(given.get("problem", "")),
             figures=_figures(given.get("figures", {})),
-            peers={str(node): _figures(each) for node, each in given.get("peers", {}).items()},
-            problems={str(node): str(each) for node, each in given.get("problems", {}).items()},
+            devices={str(name): _device(each) for name, each in given.get("devices", {}).items()},
+            rails=tuple(float(each) for each in given.get("rails", ())),
+            about=_texts(given.get("about", {})),
             served=_peer(served) if served else None,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -137,7 +174,20 @@ def decode_cancel(body: bytes) -> str:
 
 
 def _peer(given: Mapping[str, Any]) -> Peer:
-    return Peer(str(given["node"]), str(given["host"]), int(given["port"]), str(given["token"]))
+    store = int(given.get("store", 0))
+    return Peer(str(given["node"]), str(given["host"]), int(given["port"]), str(given["token"]), store)
+
+
+def _device(given: Mapping[str, Any]) -> DeviceResult:
+    return DeviceResult(
+        figures=_figures(given.get("figures", {})),
+        checksums=_texts(given.get("checksums", {})),
+        problem=str(given.get("problem", "")),
+    )
+
+
+def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in given.items()}
 
 
 def _figures(given: Mapping[str, Any]) -> dict[str, float]:

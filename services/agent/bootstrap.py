@@ -41,7 +41,7 @@ class Agent:
         self._inotify = Inotify()
         arrivals = Arrivals(self._gangs, times.monotonic_s)
         prober = Prober(partial(measure_machine, settings.home), read_faults(settings.probe_faults))
-        self._workers = Workers(own_address(settings.nats_url))
+        self._workers = Workers(own_address(settings.nats_url), settings.probe_python)
         verbs = {
             probe_subject(settings.machine): prober.answer,
             stacks_subject(settings.machine): Stacks(settings.gangs).answer,

@@ -8,11 +8,13 @@
 | `TRAINMASTER_NATS_USER`, `TRAINMASTER_NATS_PASSWORD` | the agent's NATS user; its inbox is `_INBOX_<user>` |
 | `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
 | `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
+| `TRAINMASTER_PROBE_PYTHON` | interpreter that has PyTorch, for tests of a diagnosis; default the agent's own |
 | `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,7 @@ class Settings:
     nats_password: str = field(default="", repr=False)
     machine: str = "local"
     probe_faults: str = ""
+    probe_python: str = sys.executable
     sample_s: float = 5.0
     nats_ca_file: Path | None = None
 
@@ -52,6 +55,7 @@ class Settings:
             "nats_user": environment.get("TRAINMASTER_NATS_USER"),
             "nats_password": environment.get("TRAINMASTER_NATS_PASSWORD"),
             "machine": environment.get("TRAINMASTER_MACHINE"),
+            "probe_python": environment.get("TRAINMASTER_PROBE_PYTHON") or None,
             "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"

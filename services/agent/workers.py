@@ -1,9 +1,9 @@
-"""Answers `tm.agent.<machine>.test` and `….cancel`: one worker process a session and node, warm from test to test.
+"""Answers `tm.agent.<machine>.test` and `….cancel`: one process a session, `worker/lead`, warm from test to test.
 
-A worker makes one test at a time; whoever asks meanwhile waits for its turn. A test that does not answer within its
-limit ends the worker, since nobody can tell what it is doing; the next test of the session starts a new one. A worker
-also ends by itself when nothing is asked for a while or when this process is gone, so that none outlives its diagnosis
-for long even where `cancel` is never heard.
+It forks the processes of each node that the session has on this machine. A node makes one test at a time; whoever asks
+meanwhile waits for its turn. Where a test does not answer within its limit the node's processes are ended, since nobody
+can tell what they are doing; the next test of the node starts new ones. All of them also end when nothing is asked for
+a while or when this process is gone, so that none outlives its diagnosis for long even where `cancel` is never heard.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import logging
 import os
 import signal
 import socket
-import sys
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from shared.agent_wire import MalformedAnswerError
@@ -31,82 +32,104 @@ from shared.diagnosis_wire import (
     encode_test_answer,
 )
 from shared.nats_servers import servers
+from shared.tasks import end
 
-WORKER: Final = Path(__file__).with_name("worker.py")
-LONGEST_S: Final = 60.0
-MOST_WORKERS: Final = 64
+WORKER: Final = Path(__file__).with_name("worker")
+LONGEST_S: Final = 150.0
+MOST_NODES: Final = 64
 _LINE_MAX: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
 
 class Workers:
-    """The worker processes of all sessions on this machine; `host` is where other machines reach them."""
+    """The processes of all sessions on this machine; `host` is where other machines reach them, `python` runs them."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, python: str) -> None:
         self._host = host
-        self._workers: dict[tuple[str, str], _Worker] = {}
+        self._python = python
+        self._sessions: dict[str, _Session] = {}
 
     async def test(self, body: bytes) -> bytes:
         """The answer to the request for a test; raises MalformedAnswerError where it is none."""
         return encode_test_answer(await self._made(decode_test_request(body)))
 
     async def cancel(self, body: bytes) -> bytes:
-        """End the workers of a session; an empty answer says that they are gone."""
-        session = decode_cancel(body)
-        await asyncio.gather(*(self._end(key) for key in list(self._workers) if key[0] == session))
+        """End the processes of a session; an empty answer says that they are gone."""
+        await self._end(decode_cancel(body))
         return b""
 
     async def close(self) -> None:
-        """End all workers."""
-        await asyncio.gather(*(self._end(key) for key in list(self._workers)))
+        """End all."""
+        await asyncio.gather(*map(self._end, list(self._sessions)))
 
     async def _made(self, request: TestRequest) -> TestAnswer:
-        key = (request.session, request.node)
-        await self._forget_ended()
-        if key not in self._workers and len(self._workers) >= MOST_WORKERS:
-            return TestAnswer(problem=f"the machine has {MOST_WORKERS} workers already, and takes no more")
-        worker = self._workers.setdefault(key, _Worker(self._host))
+        await asyncio.gather(*(self._end(name) for name, each in list(self._sessions.items()) if each.has_ended))
+        if request.session not in self._sessions and self._node_count >= MOST_NODES:
+            return TestAnswer(problem=f"{MOST_NODES} nodes are tested on the machine already, and it takes no more")
+        session = self._sessions.setdefault(request.session, _Session(self._host, self._python))
         try:
-            async with asyncio.timeout(min(request.limit_s, LONGEST_S)):
-                return await worker.answer(request)
+            return await session.answer(request)
         except (TimeoutError, OSError, ValueError, MalformedAnswerError) as error:
-            await self._end(key)
+            await session.drop(request.node)
+            if session.is_stuck:
+                await self._end(request.session)
             return TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
 
-    async def _forget_ended(self) -> None:
-        await asyncio.gather(*(self._end(key) for key, worker in list(self._workers.items()) if worker.has_ended))
+    @property
+    def _node_count(self) -> int:
+        return sum(each.node_count for each in self._sessions.values())
 
-    async def _end(self, key: tuple[str, str]) -> None:
-        worker = self._workers.pop(key, None)
-        if worker is not None:
-            await worker.end()
+    async def _end(self, session: str) -> None:
+        found = self._sessions.pop(session, None)
+        if found is not None:
+            await found.end()
 
 
-class _Worker:
-    """One process, started by its first test."""
+class _Session:
+    """One process, started by the first test."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, python: str) -> None:
         self._host = host
+        self._python = python
         self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._is_ready = False
 
     @property
     def has_ended(self) -> bool:
         """Whether it was started and is gone."""
         return self._process is not None and self._process.returncode is not None
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it never came so far that it could take a question."""
+        return not self._is_ready
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it is for."""
+        return len(self._turns)
+
     async def answer(self, request: TestRequest) -> TestAnswer:
-        """What the worker says; raises OSError, ValueError or MalformedAnswerError where it fails."""
-        async with self._turn:
-            process = self._process = self._process or await self._start()
-            if process.stdin is None or process.stdout is None:
-                raise OSError("the worker has no pipes")
-            process.stdin.write(json.dumps(asdict(request)).encode() + b"\n")
-            await process.stdin.drain()
-            line = await process.stdout.readline()
-            if not line:
-                raise OSError("the worker ended")
-            return answer_of_fields(json.loads(line))
+        """What the processes say; raises TimeoutError, OSError, ValueError or MalformedAnswerError."""
+        async with asyncio.timeout(min(request.limit_s, LONGEST_S)), self._turns[request.node]:
+            await self._start()
+            number = next(self._numbers)
+            answered = self._waiting[number] = asyncio.get_running_loop().create_future()
+            try:
+                await self._say({"id": number, **asdict(request)})
+                return answer_of_fields(await answered)
+            finally:
+                del self._waiting[number]
+
+    async def drop(self, node: str) -> None:
+        """End the processes of a node."""
+        with suppress(OSError):
+            await self._say({"drop": node})
 
     async def end(self) -> None:
         """Kill it with all that it started."""
@@ -115,19 +138,41 @@ class _Worker:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+        if self._reading is not None:
+            await end(self._reading)
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            "-S",
-            str(WORKER),
-            self._host,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=_LINE_MAX,
-        )
+    async def _say(self, line: dict[str, Any]) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise OSError("the processes of the test are not there")
+        self._process.stdin.write(json.dumps(line).encode() + b"\n")
+        await self._process.stdin.drain()
+
+    async def _start(self) -> None:
+        async with self._starting:
+            if self._process is None:
+                self._process = await asyncio.create_subprocess_exec(
+                    self._python,
+                    "-I",
+                    str(WORKER),
+                    self._host,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    limit=_LINE_MAX,
+                )
+                self._reading = asyncio.create_task(self._read(self._process.stdout))
+
+    async def _read(self, answers: asyncio.StreamReader | None) -> None:
+        """Hand out what comes, until nothing more does; then nobody waits any longer."""
+        while answers is not None and (line := await answers.readline()):
+            self._is_ready = True
+            given = json.loads(line)
+            waiting = self._waiting.get(given.get("id", 0))
+            if waiting is not None and not waiting.done():
+                waiting.set_result(given)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(OSError("the processes of the test ended"))
 
 
 def own_address(nats_url: str) -> str:

@@ -19,11 +19,12 @@ import structlog
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.asking import Subject
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.injection import read_injections
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.interrupting import CutShortError, unless
-from services.diagnoser.procedure import Procedure, Subject
+from services.diagnoser.procedure import Procedure
 from shared.bus import BusUnavailableError
 from shared.clock import Clock
 from shared.errors import NotFoundError, TrainmasterError, UnavailableError

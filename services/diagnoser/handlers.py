@@ -19,11 +19,12 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.asking import Subject
 from services.diagnoser.domain.reports import Occasion, diagnosis_id, part_of
 from services.diagnoser.domain.verdict import conclude
 from services.diagnoser.domain.waiting import waits_for
 from services.diagnoser.interrupting import CutShortError, unless
-from services.diagnoser.procedure import NotWantedError, Procedure, Subject
+from services.diagnoser.procedure import NotWantedError, Procedure
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.errors import UnavailableError

@@ -15,11 +15,12 @@ import structlog
 
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.asking import Subject
 from services.diagnoser.check_runs import MACHINE_LABEL
 from services.diagnoser.domain.budget import budget_s, most_s
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.domain.injection import read_injections
-from services.diagnoser.procedure import LIMIT_S, Procedure, Subject
+from services.diagnoser.procedure import LIMIT_S, Procedure
 from shared.auth.principal import Principal
 from shared.clock import Clock
 from shared.errors import ConflictError, ForbiddenError, NotFoundError

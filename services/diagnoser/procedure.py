@@ -1,9 +1,8 @@
 """One diagnosis from the first probe to the last test: asks agents, and gives what was gathered to be judged.
 
 Order: every machine is probed; nodes with a problem once more, suspects of the ledger some times more. Nodes whose
-earlier pass holds are done then. The others have their memory tested, and are searched in pairs, a round at a time, as
-the search wants it; where nodes with a valid pass are among them, a few of these are partners. Last, all that is sound
-makes an all-reduce together. A missing answer is a result. Whoever asked says before each step whether it is still
+earlier pass holds are done then. The others are put under load (`loading`); where nodes with a valid pass are among
+them, a few of these are partners. A missing answer is a result. Whoever asked says before each step whether it is still
 wanted; the workers of the session are ended however it goes.
 """
 
@@ -11,72 +10,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Final
 
+from services.diagnoser.asking import Agents, Asking, Subject
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
-from services.diagnoser.domain.examination import Examination, Gathered, PairValue, search_of
-from services.diagnoser.domain.injection import Injection, changed_bandwidth, changed_reading, pretends_failure
-from services.diagnoser.domain.pairing import Pair, waves
+from services.diagnoser.domain.examination import Examination
+from services.diagnoser.domain.gathered import Gathered
+from services.diagnoser.domain.injection import changed_reading
 from services.diagnoser.domain.verdict import Floors, Reading
+from services.diagnoser.loading import Loading
 from shared.clock import Clock
-from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest
 
 LIMIT_S: Final = 80.0
-TEST_S: Final = 10.0
-RING_MAX: Final = 64
 SUSPECT_PROBES: Final = 5
 _FEWEST_PARTNERS: Final = 2
 
 StillWanted = Callable[[], Awaitable[bool]]
-
-
-class Agents(Protocol):
-    """The node agents of all machines."""
-
-    async def probe(self, machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
-        """Readings of the machine's nodes that answered in time."""
-        ...
-
-    async def test(self, machine: str, request: TestRequest) -> TestAnswer:
-        """What came of the test; where no answer came in time, that is the problem."""
-        ...
-
-    async def cancel(self, machine: str, session: str) -> None:
-        """Have the workers of the session ended."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What is to be diagnosed: nodes with their machines, the devices each is to give, directories that are needed.
-
-    `in_use` are nodes on which others work: they are looked at, and not put under load. Those that are `settled` were
-    tested for the same purpose a moment ago: they are partners of the others at most.
-    """
-
-    session: str
-    nodes: tuple[str, ...]
-    machines: Mapping[str, str]
-    devices: Mapping[str, Collection[str]] = field(default_factory=dict)
-    places: Mapping[str, bool] = field(default_factory=dict)
-    in_use: frozenset[str] = frozenset()
-    injections: tuple[Injection, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    thorough: bool = False
-    settled: frozenset[str] = frozenset()
-
-    @property
-    def injected(self) -> tuple[str, ...]:
-        """The pretended faults as they were written."""
-        return tuple(each.text for each in self.injections)
-
-    def machine(self, node: str) -> str:
-        """The machine whose agent answers for the node."""
-        return self.machines.get(node, node)
 
 
 class NotWantedError(Exception):
@@ -126,7 +79,9 @@ class _Run:
         self._floors = floors
         self._chance = chance
         self._still_wanted = still_wanted
-        self._gathered = Gathered(subject.nodes, subject.machines, subject.devices, {}, names=subject.names)
+        self._gathered = Gathered(
+            subject.nodes, subject.machines, subject.devices, {}, names=subject.names, profiles=subject.profiles
+        )
 
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
@@ -138,9 +93,7 @@ class _Run:
         tested = self._to_test(fresh)
         if tested:
             self._gathered = replace(self._gathered, known=known, tested=tested)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LIMIT_S):
-                    await self._put_under_load(tested)
+            await self._put_under_load()
         return self._examination()
 
     async def close(self) -> None:
@@ -188,87 +141,16 @@ class _Run:
         partners = [node for node in sound if node not in fresh][: max(len(wanted), _FEWEST_PARTNERS)]
         return (*wanted, *partners) if wanted else ()
 
-    # --- load --------------------------------------------------------------------------------------------------------
-
-    async def _put_under_load(self, nodes: tuple[str, ...]) -> None:
-        await self._test_memory(nodes)
-        able = tuple(node for node in nodes if len(self._gathered.worker_problems.get(node, ())) <= 1)
-        self._gathered = replace(self._gathered, paired=able)
-        if len(able) > 1:
-            await self._search()
-            search = search_of(self._gathered, self._book)
-            await self._reduce([node for node in able if search.colour(node) == "green"])
-
-    async def _test_memory(self, nodes: Sequence[str]) -> None:
-        """Nodes of one machine one after the other; those that look slow once more."""
-        await self._check()
-        await self._take_memory(nodes)
-        examination = self._examination()
-        again = [node for node in nodes if examination.looks_slow(node) or node in self._gathered.worker_problems]
-        if again:
-            await self._take_memory(again)
-
-    async def _take_memory(self, nodes: Sequence[str]) -> None:
-        nodes_of: defaultdict[str, list[str]] = defaultdict(list)
-        for node in nodes:
-            nodes_of[self._subject.machine(node)].append(node)
-
-        async def one_machine(own: list[str]) -> list[tuple[str, TestAnswer]]:
-            return [(node, await self._test(node, "memory")) for node in own]
-
-        answers = [each for found in await asyncio.gather(*map(one_machine, nodes_of.values())) for each in found]
-        memory, problems = dict(self._gathered.memory), dict(self._gathered.worker_problems)
-        for node, answer in answers:
-            if "memoryGbS" in answer.figures:
-                memory[node] = (*memory.get(node, ()), answer.figures["memoryGbS"])
-            else:
-                problems[node] = (*problems.get(node, ()), answer.problem or "no result of the memory test")
-        self._gathered = replace(self._gathered, memory=memory, worker_problems=problems)
-
-    async def _search(self) -> None:
-        while pairs := search_of(self._gathered, self._book).next_pairs():
-            await self._check()
-            values: list[PairValue] = []
-            for wave in waves(pairs, self._subject.machines):
-                values += await asyncio.gather(*map(self._exchange, wave))
-            self._gathered = replace(self._gathered, rounds=(*self._gathered.rounds, tuple(values)))
-
-    async def _exchange(self, pair: Pair) -> PairValue:
-        served = await self._test(pair.second, "serve")
-        if served.served is None:
-            name = self._gathered.name(pair.second)
-            return PairValue(pair, problem=f"{name}: {served.problem or 'it does not listen'}")
-        answer = await self._test(pair.first, "exchange", (served.served,))
-        problem = answer.problem or answer.problems.get(pair.second, "")
-        figures = answer.peers.get(pair.second, {})
-        if problem or not figures:
-            return PairValue(pair, problem=problem or "no result")
-        part = changed_bandwidth(pair, self._subject.injections)
-        if pretends_failure(pair, self._subject.injections, self._chance):
-            return PairValue(pair, problem="the exchange failed")
-        return PairValue(pair, figures["bandwidthMbS"] * part, figures["latencyUs"] / part)
-
-    async def _reduce(self, nodes: Sequence[str]) -> None:
-        """An all-reduce of all that is sound; the same twice, where the first goes wrong."""
-        ring = await self._ring(nodes[:RING_MAX])
-        for attempt in ("first", "second"):
-            await self._check()
-            asked = (self._test(peer.node, "reduce", ring, round_name=attempt) for peer in ring)
-            answers = dict(zip((peer.node for peer in ring), await asyncio.gather(*asked), strict=True))
-            wrong = {node: f"the all-reduce: {answer.problem}" for node, answer in answers.items() if answer.problem}
-            self._gathered = replace(self._gathered, gang_problems=wrong)
-            if not wrong:
-                return
-
-    async def _ring(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
-        answers = await asyncio.gather(*(self._test(node, "serve") for node in nodes))
-        ring = tuple(answer.served for answer in answers if answer.served is not None)
-        return ring if len(ring) > 1 else ()
-
-    async def _test(self, node: str, test: TestName, peers: tuple[Peer, ...] = (), round_name: str = "") -> TestAnswer:
-        request = TestRequest(self._subject.session, node, test, TEST_S, peers, round_name)
-        return await self._agents.test(self._subject.machine(node), request)
-
     async def _check(self) -> None:
         if not await self._still_wanted():
             raise NotWantedError
+
+    async def _put_under_load(self) -> None:
+        asking = Asking(self._subject, self._agents)
+        loading = Loading(self._subject, asking, self._book, self._chance, self._check)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LIMIT_S):
+                    await loading.run(self._gathered)
+        finally:
+            self._gathered = loading.gathered

@@ -23,7 +23,10 @@ class FigureMeasured(Fact):
 
 
 class PairMeasured(Fact):
-    """What the tests of two nodes gave: the best bandwidth and latency, how many were made and failed."""
+    """What the tests of two nodes gave: the best bandwidth and latency, how many were made and failed.
+
+    `transport` says over what: nccl, gloo, or tcp where a node has no PyTorch.
+    """
 
     first: str
     second: str
@@ -33,6 +36,7 @@ class PairMeasured(Fact):
     bandwidth_mb_s: float | None = None
     latency_us: float | None = None
     why: Sentence = ""
+    transport: str = "tcp"
 
 
 class PartBelief(Fact):

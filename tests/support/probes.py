@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.diagnoser.domain.golden import GOLDEN
 from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM
 from shared.agent_wire import Measurement
-from shared.diagnosis_wire import Peer, TestAnswer, TestRequest
+from shared.diagnosis_wire import DeviceResult, Peer, TestAnswer, TestRequest
 from shared.units import GIB
+
+RATES = {"bf16Tflops": 0.4, "fp32Tflops": 0.2}
+CHECKSUMS = {name: GOLDEN[name] for name in ("bf16 exact 512", "fp32 exact 512")} | {"fp32 like": "5eed"}
 
 
 def measurement(**changes: Any) -> Measurement:
@@ -29,13 +33,18 @@ def measurement(**changes: Any) -> Measurement:
 
 def answer_of(request: TestRequest) -> TestAnswer:
     """What a sound worker answers."""
-    match request.test:
-        case "memory":
-            return TestAnswer(figures={"memoryGbS": 10.0})
-        case "serve":
-            return TestAnswer(served=Peer(request.node, "127.0.0.1", 1, "word"))
-        case "exchange":
-            figures = {"bandwidthMbS": 1000.0, "latencyUs": 50.0}
-            return TestAnswer(peers={peer.node: figures for peer in request.peers})
-        case _:
-            return TestAnswer(figures={"allReduceMbS": 500.0})
+    devices = request.devices or ("cpu-0", "cpu-1")
+    alone = {
+        "compute": DeviceResult(RATES, CHECKSUMS),
+        "memory": DeviceResult({"memoryGbS": 10.0}),
+        "hostDevice": DeviceResult({"hostToDeviceGbS": 25.0, "deviceToHostGbS": 25.0}),
+    }
+    if request.test in alone:
+        return TestAnswer(devices=dict.fromkeys(devices, alone[request.test]))
+    if request.test == "begin":
+        return TestAnswer(about={"transport": "nccl" if request.devices else "gloo", "torch": "2.9"})
+    if request.test == "serve":
+        return TestAnswer(served=Peer(request.node, "127.0.0.1", 1, "word", 2))
+    if request.test in {"exchange", "link"}:
+        return TestAnswer(figures={"bandwidthMbS": 1000.0, "latencyUs": 50.0})
+    return TestAnswer(figures={"allReduceMbS": 500.0, "allToAllMbS": 400.0})

@@ -42,8 +42,20 @@ def _head(report: Fields) -> Iterator[str]:
         yield report.text("message")
     if report.texts("injected"):
         yield f"faults were pretended: {', '.join(report.texts('injected'))}"
+    yield from _means(report)
     if report.texts("inUse"):
         yield f"in use by jobs, and only looked at: {', '.join(report.texts('inUse'))}"
+
+
+def _means(report: Fields) -> Iterator[str]:
+    """With what nodes were tested, where that was not PyTorch; each reason once."""
+    without: dict[str, list[str]] = {}
+    for node in report.each("nodes"):
+        why = node.fields("about").text("without")
+        if why:
+            without.setdefault(why, []).append(node.text("name"))
+    for why, names in without.items():
+        yield f"tested over TCP, devices not at all: {', '.join(names)} ({why})"
 
 
 def _node(node: Fields) -> tuple[object, ...]:

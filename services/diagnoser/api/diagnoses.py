@@ -40,6 +40,7 @@ class NodeDocument(_Answer):
     name: str
     verdict: str
     tested: bool
+    about: dict[str, str] = Field(default_factory=dict)
     problems: tuple[str, ...]
     doubts: tuple[str, ...]
     figures: tuple[FigureMeasured, ...]
@@ -52,6 +53,7 @@ class NodeDocument(_Answer):
             name=part.name or part.node,
             verdict=part.verdict,
             tested=part.fresh,
+            about=dict(part.about),
             problems=part.problems,
             doubts=part.doubts,
             figures=part.figures,

@@ -19,7 +19,6 @@ from services.diagnoser.domain.pairing import is_link
 from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
 from shared.jobs import Recorded
 
-PAIR_FIGURE: Final = "pair bandwidth"
 VALID_H: Final = 24.0
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
@@ -147,7 +146,12 @@ class Book:
             self._add(part.kind, figure.name, figure.value)
         for pair in part.pairs:
             if pair.verdict == "green" and pair.bandwidth_mb_s is not None:
-                self._add(part.kind, PAIR_FIGURE, pair.bandwidth_mb_s)
+                self._add(part.kind, pair_figure(pair.transport), pair.bandwidth_mb_s)
 
     def _add(self, kind: str, figure: str, value: float) -> None:
         self._fleet.setdefault((kind, figure), deque(maxlen=_FLEET_VALUES)).append(value)
+
+
+def pair_figure(transport: str) -> str:
+    """What the bandwidth between two nodes is called: what it was measured with makes another figure of it."""
+    return f"pair bandwidth over {transport}"

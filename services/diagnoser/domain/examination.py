@@ -8,60 +8,23 @@ other problem or doubt.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.blame import PairOutcome
-from services.diagnoser.domain.book import PAIR_FIGURE, Book
-from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Peers, Ruling, rule_on
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.devices import told_of, with_floor
+from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Ruling, rule_on
+from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.pair_values import search_of
 from services.diagnoser.domain.pairing import Pair
-from services.diagnoser.domain.search import Search
-from services.diagnoser.domain.verdict import Floors, Reading, broken, judge
+from services.diagnoser.domain.stages import LIMIT_ON_CPUS
+from services.diagnoser.domain.verdict import Floors, broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
 
 GEMM: Final = FigureRule("multiplication", "ms", more_is_better=False, effect=0.1, noise=0.025)
-MEMORY: Final = FigureRule("memory bandwidth", "GB/s", effect=0.2, noise=0.06)
-BANDWIDTH: Final = FigureRule(PAIR_FIGURE, "MB/s", effect=0.2, noise=0.05)
-
-
-@dataclass(frozen=True, slots=True)
-class PairValue:
-    """One test of a pair: its figures, or what went wrong."""
-
-    pair: Pair
-    bandwidth_mb_s: float | None = None
-    latency_us: float | None = None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """All that was measured; `readings` of a node in the order in which they were made."""
-
-    nodes: tuple[str, ...]
-    machines: Mapping[str, str]
-    devices: Mapping[str, Collection[str]]
-    readings: Mapping[str, tuple[Reading | None, ...]]
-    memory: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    rounds: tuple[tuple[PairValue, ...], ...] = ()
-    known: Mapping[str, Belief] = field(default_factory=dict)
-    tested: tuple[str, ...] = ()
-    paired: tuple[str, ...] = ()
-    worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    gang_problems: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def name(self, node: str) -> str:
-        """What people call the node."""
-        return self.names.get(node, node)
-
-    def kind(self, node: str) -> str:
-        """Which machines the node's figures can be compared with."""
-        last = self.readings[node][-1] if self.readings[node] else None
-        return last.measurement.kind if last else ""
 
 
 class Examination:
@@ -72,6 +35,7 @@ class Examination:
         self._book = book
         self._floors = floors
         self.search = search_of(gathered, book)
+        self.devices = gathered.of_devices(book)
 
     def problems_at(self, node: str, measured: int) -> list[str]:
         """What is wrong with the node by its measurement with this number."""
@@ -85,7 +49,8 @@ class Examination:
         bad = self._bad_readings(node)
         problems = bad[-1] if len(bad) > 1 else []
         once = bad[0] if len(bad) == 1 else []
-        doubts = [*once, *self._slow_memory(node), *self._doubts_of_pairs(node)]
+        problems = [*problems, *self.devices.problems(node)]
+        doubts = [*once, *self.devices.doubts(node), *self._doubts_of_pairs(node)]
         workless = self._all.worker_problems.get(node, ())
         if len(workless) > 1:
             problems = [*problems, f"it cannot be tested: {workless[-1]}"]
@@ -93,7 +58,7 @@ class Examination:
             problems = [*problems, self._why_red(node)]
         if node in self._all.gang_problems:
             doubts.append(self._all.gang_problems[node])
-        is_red = self._colour_of_pairs(node) == "red" or self._is_broken(node)
+        is_red = self._colour_of_pairs(node) == "red" or self._is_broken(node) or self.devices.is_broken(node)
         return NodeFinding(
             node=node,
             problems=tuple(problems),
@@ -108,21 +73,24 @@ class Examination:
         return [problems for problems in seen if problems]
 
     def figures(self, node: str, measured: int = -1) -> list[FigureMeasured]:
-        """The judged figures of the node's devices, and of its memory."""
+        """The judged figures of the node's CPUs, as the probe has measured them."""
         reading = self._all.readings[node][measured]
         devices = reading.measurement.device_ms if reading else {}
-        kind = self._all.kind(node)
-        found = [_measured(GEMM, self._gemm(node, kind, device, ms), device) for device, ms in sorted(devices.items())]
-        memory = self._all.memory.get(node, ())
-        return [*found, *(_measured(MEMORY, self._memory(node, kind, memory[-1])) for _ in memory[-1:])]
+        kind, rule = self._all.kind(node), with_floor(GEMM, self._all.profile(node).floors.get(LIMIT_ON_CPUS))
+        rulings = ((device, self._gemm(node, kind, device, ms, rule)) for device, ms in sorted(devices.items()))
+        return [told_of(rule, ruling, device) for device, ruling in rulings]
+
+    def all_figures(self, node: str) -> tuple[FigureMeasured, ...]:
+        """Every judged figure of the node and its devices."""
+        return (*self.figures(node), *self.devices.figures(node))
 
     def pairs(self, node: str) -> tuple[PairMeasured, ...]:
         """The pairs that the node is the first of."""
         return tuple(self._pair(pair) for pair in self._pairs_of.get(node, ()))
 
-    def looks_slow(self, node: str) -> bool:
-        """Whether the last test of the node's memory says so."""
-        return any(figure.why and figure.device is None for figure in self.figures(node))
+    def about(self, node: str) -> dict[str, str]:
+        """With what the node was tested."""
+        return dict(self._all.about.get(node, {}))
 
     def was_tested(self, node: str) -> bool:
         """Whether the node was put under load, and not only looked at."""
@@ -160,6 +128,8 @@ class Examination:
             for figure in self.figures(node, number):
                 if figure.device:
                     tests.setdefault(figure.device, []).append(figure.device in slow)
+        for device, failed in self.devices.tests_of(node).items():
+            tests.setdefault(device, []).extend(failed)
         return tests
 
     @cached_property
@@ -187,13 +157,13 @@ class Examination:
                 found[node].append(test)
         return found
 
-    def _gemm(self, node: str, kind: str, device: str, ms: float) -> Ruling:
+    def _gemm(self, node: str, kind: str, device: str, ms: float, rule: FigureRule) -> Ruling:
         fleet, own = self._book.fleet(kind, GEMM.name), self._book.own(node, f"{GEMM.name}/{device}")
         others: Ordinary | list[float] | None = self._many_devices.get(kind)
         if others is None:
             itself = (self._place(node), device, ms)
             others = [value for key, value in self._devices.get(kind, {}).items() if key != itself]
-        return rule_on(GEMM, ms, others, fleet, own)
+        return rule_on(rule, ms, others, fleet, own)
 
     def _place(self, node: str) -> str:
         return self._all.machines.get(node, node)
@@ -213,21 +183,6 @@ class Examination:
         """Where a kind has many devices, each is compared with all: one more or less does not matter."""
         many = {kind: tuple(values.values()) for kind, values in self._devices.items() if len(values) > MANY}
         return {kind: Ordinary(values, f"{len(values)} values of this run") for kind, values in many.items()}
-
-    @cached_property
-    def _memories(self) -> Peers:
-        return Peers(memory[-1] for memory in self._all.memory.values() if memory)
-
-    def _memory(self, node: str, kind: str, value: float) -> Ruling:
-        others = self._memories.beside(self._all.memory[node][-1])
-        return rule_on(MEMORY, value, others, self._book.fleet(kind, MEMORY.name), self._book.own(node, MEMORY.name))
-
-    def _slow_memory(self, node: str) -> Iterator[str]:
-        """Memory that was slow in each of its tests."""
-        values, kind = self._all.memory.get(node, ()), self._all.kind(node)
-        rulings = [self._memory(node, kind, value) for value in values]
-        if rulings and all(ruling.is_bad for ruling in rulings):
-            yield rulings[-1].why
 
     def _is_broken(self, node: str) -> bool:
         """Whether a device of it was wrong, or slow, in two measurements."""
@@ -275,35 +230,5 @@ class Examination:
             bandwidth_mb_s=max((value.bandwidth_mb_s for value in values if value.bandwidth_mb_s), default=None),
             latency_us=min((value.latency_us for value in values if value.latency_us), default=None),
             why=failed[-1].why if failed else "",
+            transport=values[-1].transport,
         )
-
-
-def search_of(gathered: Gathered, book: Book) -> Search:
-    """The search, with each test judged by all values that there are by now."""
-    measured = (value.bandwidth_mb_s for each in gathered.rounds for value in each)
-    peers = Peers(bandwidth for bandwidth in measured if bandwidth is not None)
-    judged = (
-        tuple(PairOutcome(value.pair, _why(value, peers, gathered, book)) for value in each) for each in gathered.rounds
-    )
-    return Search(gathered.paired, gathered.known, tuple(judged))
-
-
-def _why(value: PairValue, peers: Peers, gathered: Gathered, book: Book) -> str:
-    if value.problem or value.bandwidth_mb_s is None:
-        return value.problem or "no result"
-    fleet = book.fleet(gathered.kind(value.pair.first), PAIR_FIGURE)
-    return rule_on(BANDWIDTH, value.bandwidth_mb_s, peers.beside(value.bandwidth_mb_s), fleet).why
-
-
-def _measured(rule: FigureRule, ruling: Ruling, device: str | None = None) -> FigureMeasured:
-    return FigureMeasured(
-        name=rule.name,
-        value=round(ruling.value, 3),
-        unit=rule.unit,
-        device=device,
-        floor=rule.floor,
-        median=ruling.median,
-        percentile=ruling.percentile,
-        against=ruling.against,
-        why=f"{device}: {ruling.why}" if device and ruling.why else ruling.why,
-    )

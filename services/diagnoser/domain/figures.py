@@ -128,6 +128,17 @@ def rule_on(
     return Ruling(value, why, ordinary.of, ordinary.median, round(ordinary.percentile(value), 1))
 
 
+def least_good(figure: FigureRule, fleet: Sequence[float]) -> float:
+    """Where the green band begins by what is known before a run; 0 where nothing is, or where less is better."""
+    if not figure.more_is_better:
+        return 0.0
+    if len(fleet) < FEWEST_VALUES:
+        return figure.floor or 0.0
+    known = Ordinary(tuple(fleet), "")
+    allowed = max(figure.effect * known.median, OUTLYING * known.spread(figure.noise))
+    return max(known.median - allowed, figure.floor or 0.0)
+
+
 def _ordinary(others: tuple[float, ...], fleet: tuple[float, ...]) -> Ordinary | None:
     if len(others) >= ENOUGH_OTHERS:
         return Ordinary(others, f"{len(others)} others of this run")

@@ -19,9 +19,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from services.diagnoser.domain.devices import Look
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.verdict import Reading
 from shared.agent_wire import Measurement
+from shared.diagnosis_wire import DeviceResult
 from shared.errors import InvalidInputError, Violation
 
 _EXAMPLES: Final[Mapping[str, str]] = {
@@ -104,6 +106,15 @@ def changed_reading(node: str, reading: Reading, injections: Iterable[Injection]
     return reading
 
 
+def changed_look(node: str, look: Look, injections: Iterable[Injection]) -> Look:
+    """What a test of the node's devices gave, as the faults make it look."""
+    changed = dict(look)
+    for each in injections:
+        if node in each.nodes and each.kind in _ON_DEVICES and each.about in changed:
+            changed[each.about] = _ON_DEVICES[each.kind](changed[each.about], each)
+    return changed
+
+
 def changed_bandwidth(pair: Pair, injections: Iterable[Injection]) -> float:
     """By what the bandwidth of a pair is multiplied, and its latency divided."""
     part = 1.0
@@ -164,6 +175,25 @@ def _skewed(reading: Reading, fault: Injection) -> Reading:
     return _measured(reading, replace(measured, unix_ms=measured.unix_ms + int(fault.amount * _MILLI)))
 
 
+def _slow_result(result: DeviceResult, fault: Injection) -> DeviceResult:
+    return replace(result, figures={name: value * fault.amount for name, value in result.figures.items()})
+
+
+def _corrupt_result(result: DeviceResult, _fault: Injection) -> DeviceResult:
+    """One bit of each product is another."""
+    wrong = {name: f"{int(given, 16) ^ 1:08x}" for name, given in result.checksums.items()}
+    return replace(result, checksums=wrong)
+
+
+def _no_result(_result: DeviceResult, _fault: Injection) -> DeviceResult:
+    return DeviceResult(problem="it gave no result")
+
+
+_ON_DEVICES: Final[Mapping[str, Callable[[DeviceResult, Injection], DeviceResult]]] = {
+    "slow-device": _slow_result,
+    "corrupt-gemm": _corrupt_result,
+    "missing-device": _no_result,
+}
 _ON_READINGS: Final[Mapping[str, Callable[[Reading, Injection], Reading]]] = {
     "slow-device": _slow_device,
     "corrupt-gemm": _corrupt,

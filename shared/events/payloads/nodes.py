@@ -68,6 +68,7 @@ class NodeDiagnosed(Payload):
     The parts with the same `diagnosis` together are its report; a pair is in the part of its first node. `kind` says
     which machines the figures can be compared with. Where `injected` names faults, what was measured was changed on
     purpose, and nothing follows from it. `fresh` is false where an earlier pass held and only facts were looked at.
+    `about` says with what it was tested: `transport`, versions, and `without`, why not by PyTorch.
     """
 
     TYPE = "trainmaster.node.diagnosed.v1"
@@ -85,6 +86,7 @@ class NodeDiagnosed(Payload):
     took_s: float
     node_count: int = 1
     kind: str = ""
+    about: dict[str, Sentence] = Field(default_factory=dict)
     verdict: Verdict
     fresh: bool = True
     problems: tuple[Sentence, ...] = ()

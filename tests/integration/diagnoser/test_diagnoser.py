@@ -182,7 +182,7 @@ async def test_a_node_whose_worker_never_answers_is_bad(bus: Bus, nats_server: N
     job = await diagnosing(bus)
     async with running(await bootstrap(settings(nats_server))):
         await request(bus, job, {"n-14": "m14"})
-        assert "it cannot be tested: no answer to the memory test" in (await outcome(bus, job)).message
+        assert "it cannot be tested: no answer to the begin test" in (await outcome(bus, job)).message
 
 
 async def diagnosed(bus: Bus, node: str) -> list[ev.NodeDiagnosed]:

@@ -82,6 +82,14 @@ def test_the_time_is_told_before_and_the_report_is_shown_after(command: Command,
     assert any("cpu-0 multiplication" in line and "7 others of this run" in line for line in lines)
 
 
+def test_nodes_that_were_tested_without_pytorch_are_told(command: Command, platform: FakePlatform) -> None:
+    about = {"transport": "tcp", "without": "/usr/bin/python3 has no PyTorch"}
+    nodes = [{**part(1), "about": about}, {**part(2), "about": {"transport": "gloo"}}, {**part(3), "about": about}]
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": nodes}))
+    said = "tested over TCP, devices not at all: vm-1, vm-3 (/usr/bin/python3 has no PyTorch)"
+    assert said in command("diagnose", "public").out
+
+
 def test_the_heat_map_shades_pairs_by_the_best_one(command: Command, platform: FakePlatform) -> None:
     lines = command("diagnose", "public").out.splitlines()
     (first, second, third) = (next(line for line in reversed(lines) if line.startswith(f"vm-{n} ")) for n in (1, 2, 3))

@@ -1,17 +1,22 @@
-"""Workers of the diagnosis: real processes that test each other over loopback."""
+"""Workers of the diagnosis: real processes that test devices, and each other over loopback."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from services.agent import worker as worker_script
+from services.agent.worker import tcp
 from services.agent.workers import Workers, own_address
+from services.diagnoser.domain.golden import GOLDEN
 from shared.agent_wire import MalformedAnswerError
 from shared.diagnosis_wire import (
     Peer,
@@ -23,18 +28,32 @@ from shared.diagnosis_wire import (
     encode_test_request,
 )
 
+pytest.importorskip("torch")
+NODES = ("n-1", "n-2", "n-3")
+
 
 @pytest.fixture
 async def workers() -> AsyncIterator[Workers]:
-    made = Workers("127.0.0.1")
+    made = Workers("127.0.0.1", sys.executable)
     yield made
     await made.close()
 
 
-async def ask(
-    workers: Workers, node: str, test: TestName, peers: tuple[Peer, ...] = (), limit_s: float = 20
-) -> TestAnswer:
-    request = TestRequest("dg-1", node, test, limit_s, peers, "round-1")
+@pytest.fixture
+async def plain(tmp_path: Path) -> AsyncIterator[Workers]:
+    """Workers under an interpreter without PyTorch."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    made = Workers("127.0.0.1", str(bare))
+    yield made
+    await made.close()
+
+
+async def ask(workers: Workers, node: str, test: TestName, **more: Any) -> TestAnswer:
+    request = TestRequest(
+        "dg-1", node, test, **{"limit_s": 20, "work_s": 0.1, "transport": "gloo", "round": "r-1", **more}
+    )
     return decode_test_answer(await workers.test(encode_test_request(request)))
 
 
@@ -43,62 +62,125 @@ async def serving(workers: Workers, *nodes: str) -> tuple[Peer, ...]:
     return tuple(peer for peer in served if peer is not None)
 
 
-async def test_two_workers_measure_the_way_between_them(workers: Workers) -> None:
-    (there,) = await serving(workers, "n-2")
-    answer = await ask(workers, "n-1", "exchange", (there,))
-    assert answer.problem == ""
-    assert answer.peers["n-2"].keys() == {"latencyUs", "bandwidthMbS"}
-    assert min(answer.peers["n-2"].values()) > 0
+async def all_of(workers: Workers, peers: tuple[Peer, ...], test: TestName, **more: Any) -> list[TestAnswer]:
+    return await asyncio.gather(*(ask(workers, peer.node, test, peers=peers, **more) for peer in peers))
 
 
-async def test_a_peer_that_is_not_there_or_lets_nobody_in_is_a_result(workers: Workers) -> None:
-    (there,) = await serving(workers, "n-2")
-    strangers = (replace(there, node="n-3", port=1), replace(there, node="n-4", token="0" * 32))
-    answer = await ask(workers, "n-1", "exchange", (there, *strangers))
-    assert answer.peers.keys() == {"n-2"}
-    assert answer.problems.keys() == {"n-3", "n-4"}
+def pids(workers: Workers) -> list[int]:
+    """The processes that there are, those that they forked included."""
+    leads = [each._process.pid for each in workers._sessions.values() if each._process]
+    return leads + [pid for lead in leads for pid in children(lead)]
 
 
-async def test_an_all_reduce_over_three_workers_is_right_to_the_bit(workers: Workers) -> None:
-    ring = await serving(workers, "n-1", "n-2", "n-3")
-    answers = await asyncio.gather(*(ask(workers, peer.node, "reduce", ring) for peer in ring))
-    assert [answer.problem for answer in answers] == ["", "", ""]
-    assert all(answer.figures["allReduceMbS"] > 0 for answer in answers)
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-async def test_memory_is_measured_and_the_worker_stays_for_the_next_test(workers: Workers) -> None:
-    (first,) = await serving(workers, "n-1")
-    assert (await ask(workers, "n-1", "memory")).figures["memoryGbS"] > 0
-    assert await serving(workers, "n-1") == (first,)
+async def test_devices_pairs_and_gangs_are_tested_by_one_process_that_imports_pytorch_once(workers: Workers) -> None:
+    begun = await ask(workers, "n-1", "begin")
+    assert (begun.problem, begun.about["transport"], begun.about["python"]) == ("", "gloo", sys.executable)
+    assert begun.about["torch"]
+
+    computed = (await ask(workers, "n-1", "compute")).devices
+    assert computed.keys() == (await ask(workers, "n-1", "memory")).devices.keys()
+    for result in computed.values():
+        exact = {name: each for name, each in result.checksums.items() if name in GOLDEN}
+        assert exact == {name: GOLDEN[name] for name in ("bf16 exact 512", "fp32 exact 512")}
+        assert min(result.figures.values()) > 0
+        assert result.problem == ""
+
+    peers = await serving(workers, *NODES)
+    first, second = await all_of(workers, peers[:2], "exchange")
+    assert (first.problem, second.problem) == ("", "")
+    assert first.figures.keys() == {"bandwidthMbS", "latencyUs"}
+
+    for answer in await all_of(workers, peers, "gang", round="r-2", sizes=(1 << 18,)):
+        assert answer.problem == ""
+        assert min(answer.figures["allReduceMbS"], answer.figures["allToAllMbS"]) > 0
+    (one,) = await all_of(workers, peers[:1], "local", round="r-3", sizes=(1 << 18,))
+    assert one.problem == ""
+    assert len([pid for pid in pids(workers) if pid]) <= 1 + 2 * len(NODES)
 
 
-async def test_a_test_that_takes_too_long_gives_a_problem_and_ends_the_worker(workers: Workers) -> None:
-    (first,) = await serving(workers, "n-1")
-    answer = await ask(workers, "n-1", "memory", limit_s=0.001)
-    assert "no result of the memory test" in answer.problem
-    assert await serving(workers, "n-1") != (first,)
+async def test_a_partner_that_never_comes_is_a_result_within_the_limit(workers: Workers) -> None:
+    peers = await serving(workers, "n-1", "n-2")
+    answer = await ask(workers, "n-1", "exchange", peers=peers, limit_s=2)
+    assert answer.problem
+    peers = await serving(workers, "n-1", "n-2")
+    assert (await all_of(workers, peers, "exchange", round="r-2"))[0].problem == ""
+
+
+async def test_a_device_whose_process_dies_is_named_and_the_next_test_starts_a_new_one(workers: Workers) -> None:
+    await ask(workers, "n-1", "begin")
+    lead, rank, *_ = pids(workers)
+    os.kill(rank, signal.SIGSTOP)
+    waiting = asyncio.create_task(ask(workers, "n-1", "memory"))
+    os.kill(rank, signal.SIGKILL)
+    assert "its process ended (-9)" in (await waiting).problem
+    assert (await ask(workers, "n-1", "memory")).problem == ""
+    assert pids(workers)[0] == lead
+
+
+async def test_a_test_that_takes_too_long_ends_the_processes_of_its_node_alone(workers: Workers) -> None:
+    first, second = await serving(workers, "n-1", "n-2")
+    for pid in children(pids(workers)[0])[:1]:
+        os.kill(pid, signal.SIGSTOP)
+    answer = await ask(workers, "n-1", "serve", limit_s=0.2)
+    assert "no result of the serve test in 0.2 s" in answer.problem
+    assert (await serving(workers, "n-1", "n-2"))[0] != first
+    assert (await serving(workers, "n-2")) == (second,)
 
 
 async def test_after_a_cancel_no_process_of_the_session_is_left(workers: Workers) -> None:
     await serving(workers, "n-1", "n-2")
-    pids = [each._process.pid for each in workers._workers.values() if each._process]
+    there = pids(workers)
     await workers.cancel(encode_cancel("dg-1"))
-    assert len(pids) == 2
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert len(there) > 2
+    while any(is_alive(pid) for pid in there):
+        await asyncio.sleep(0.01)
 
 
-async def test_a_worker_that_died_is_replaced_by_the_next_test(workers: Workers) -> None:
+async def test_processes_end_with_the_one_that_forked_them(workers: Workers) -> None:
     await serving(workers, "n-1")
-    process = next(iter(workers._workers.values()))._process
-    assert process is not None
-    os.kill(process.pid, 9)
-    await process.wait()
-    assert (await ask(workers, "n-1", "serve")).served is not None
+    lead, *ranks = pids(workers)
+    os.kill(lead, signal.SIGKILL)
+    while any(is_alive(pid) for pid in ranks):
+        await asyncio.sleep(0.01)
+    assert (await serving(workers, "n-1")) != ()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def test_without_pytorch_the_node_is_tested_over_tcp_and_says_so(plain: Workers) -> None:
+    begun = await ask(plain, "n-1", "begin")
+    assert begun.about["transport"] == "tcp"
+    assert "has no PyTorch: No module named 'torch'" in begun.about["without"]
+    (memory,) = (await ask(plain, "n-1", "memory")).devices.values()
+    assert memory.figures["memoryGbS"] > 0
+    peers = await serving(plain, *NODES)
+    first, second = await all_of(plain, peers[:2], "exchange", transport="tcp")
+    assert first.figures.keys() == {"latencyUs", "bandwidthMbS"}
+    assert (second.problem, second.figures) == ("", {})
+    answers = await all_of(plain, peers, "gang", transport="tcp", round="r-2")
+    assert [answer.problem for answer in answers] == ["", "", ""]
+    assert all(answer.figures["allReduceMbS"] > 0 for answer in answers)
+    stranger = (peers[0], replace(peers[1], token="0" * 32))
+    assert (await ask(plain, "n-1", "exchange", peers=stranger, transport="tcp")).problem
+
+
+async def test_an_interpreter_that_is_not_there_is_a_result() -> None:
+    workers = Workers("127.0.0.1", "/nowhere/python")
+    assert "/nowhere/python" in (await ask(workers, "n-1", "begin")).problem
 
 
 async def test_what_is_no_request_is_refused(workers: Workers) -> None:
-    with pytest.raises(MalformedAnswerError, match="test 'dance' is unknown; there are memory"):
-        await workers.test(b'{"test": "dance"}')
+    with pytest.raises(MalformedAnswerError, match="test 'dance' is unknown; there are begin"):
+        await workers.test(json.dumps({"test": "dance"}).encode())
 
 
 def test_the_address_is_the_one_on_the_way_to_nats() -> None:
@@ -110,6 +192,6 @@ def test_a_damaged_block_is_noticed() -> None:
 
     one, other = socket.socketpair()
     with one, other:
-        one.sendall(worker_script._HEAD.pack(b"P", 0, 3) + b"abc" + b"\0\0\0\0")
+        one.sendall(tcp._HEAD.pack(b"P", 0, 3) + b"abc" + b"\0\0\0\0")
         with pytest.raises(ConnectionError, match="wrong checksum"):
-            worker_script.receive(other)
+            tcp.receive(other)

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from services.diagnoser.asking import Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.injection import read_injections
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.verdict import Floors, Reading
-from services.diagnoser.procedure import NotWantedError, Procedure, Subject
+from services.diagnoser.procedure import NotWantedError, Procedure
 from shared.clock import ManualClock
 from shared.diagnosis_wire import TestAnswer, TestRequest
 from shared.events import Event, NodeSuspected
@@ -37,6 +38,7 @@ class Cluster:
     tests: list[TestRequest] = field(default_factory=list)
     probes: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    pairs: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)  # noqa: S311  # noise, no secret
@@ -53,9 +55,18 @@ class Cluster:
     async def test(self, _machine: str, request: TestRequest) -> TestAnswer:
         self.tests.append(request)
         answer = answer_of(request)
-        figures = {name: self.noisy(value) for name, value in answer.figures.items()}
-        peers = {node: {name: self.noisy(v) for name, v in each.items()} for node, each in answer.peers.items()}
-        return replace(answer, figures=figures, peers=peers)
+        devices = {name: replace(each, figures=self.vary(each.figures)) for name, each in answer.devices.items()}
+        figures = self.pair(request) if request.test == "exchange" else self.vary(answer.figures)
+        return replace(answer, figures=figures, devices=devices)
+
+    def vary(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return {name: self.noisy(value) for name, value in figures.items()}
+
+    def pair(self, request: TestRequest) -> dict[str, float]:
+        """Both nodes of a pair tell of the same test."""
+        if request.round not in self.pairs:
+            self.pairs[request.round] = self.vary(answer_of(request).figures)
+        return self.pairs[request.round]
 
     async def cancel(self, machine: str, _session: str) -> None:
         self.cancelled.append(machine)
@@ -211,7 +222,7 @@ async def test_workers_are_ended_also_where_nobody_waits_any_more() -> None:
 async def test_a_wrong_all_reduce_is_a_doubt_of_its_nodes() -> None:
     class Wrong(Cluster):
         async def test(self, machine: str, request: TestRequest) -> TestAnswer:
-            if request.test == "reduce" and request.node == "n-2":
+            if request.test == "gang" and request.node == "n-2":
                 return TestAnswer(problem="the all-reduce gave a wrong result")
             return await super().test(machine, request)
 
@@ -222,7 +233,7 @@ async def test_a_wrong_all_reduce_is_a_doubt_of_its_nodes() -> None:
 async def test_a_worker_that_does_not_listen_makes_its_node_red() -> None:
     class Deaf(Cluster):
         async def test(self, machine: str, request: TestRequest) -> TestAnswer:
-            if request.test == "exchange" and (request.node == "n-2" or request.peers[0].node == "n-2"):
+            if request.test == "exchange" and "n-2" in {peer.node for peer in request.peers}:
                 return TestAnswer(problem="connection refused")
             return await super().test(machine, request)
 

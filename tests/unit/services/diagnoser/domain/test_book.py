@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.diagnoser.domain.beliefs import Belief
-from services.diagnoser.domain.book import PAIR_FIGURE, Book
+from services.diagnoser.domain.book import Book, pair_figure
 from shared import events as ev
 from shared.jobs import Recorded
 
@@ -96,7 +96,7 @@ def test_an_admin_who_restores_a_node_clears_it() -> None:
 def test_values_of_green_nodes_are_what_later_ones_are_compared_with() -> None:
     book = book_of(diagnosed())
     assert book.fleet("EPYC", "multiplication") == (90.0,)
-    assert book.fleet("EPYC", PAIR_FIGURE) == (1000.0,)
+    assert book.fleet("EPYC", pair_figure("tcp")) == (1000.0,)
     assert book.own("n-1", "multiplication/cpu-0") == (90.0,)
     assert (
         book.fleet("XEON", "multiplication")

@@ -1,9 +1,7 @@
-"""A worker of the diagnosis, run by the agent as `python -I -S worker.py HOST`: a JSON line a test on stdin, one back.
+"""The way between two nodes over plain TCP, for nodes of which one has no PyTorch.
 
-Only the standard library is used, and nothing of this project, so that it runs wherever a Python is. It stays alive
-from test to test, listening on HOST for other workers, and ends when its stdin does or when nothing is asked for
-`IDLE_S`. Data goes over plain TCP with a checksum on every block; a connection that does not begin with the worker's
-token is closed. Bandwidths are the best of several blocks: what else happens on the machine only ever slows one down.
+A server on each node lets others in that know its token, and answers them. Each block has a checksum. Bandwidths are
+the best of several blocks: what else happens on the machine only ever slows one down.
 
 The all-reduce is the ring algorithm with XOR as its sum: each worker begins with a block that follows from its place,
 so every worker knows the one right result, bit for bit.
@@ -11,23 +9,17 @@ so every worker knows the one right result, bit for bit.
 
 from __future__ import annotations
 
-import json
-import os
 import queue
 import secrets
-import select
 import socket
 import statistics
 import struct
-import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-IDLE_S = 120.0
 BLOCK_BYTES = 4 << 20
 BLOCKS = 5
 PINGS = 60
@@ -165,21 +157,6 @@ def _round_trip(connection: socket.socket, kind: bytes, data: bytes) -> bytearra
     return receive(connection)[2]
 
 
-def exchange_with_all(peers: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of each peer, or what went wrong, all at once."""
-    found: dict[str, Any] = {"peers": {}, "problems": {}}
-
-    def one(peer: dict[str, Any]) -> None:
-        try:
-            found["peers"][peer["node"]] = exchange(peer)
-        except OSError as error:
-            found["problems"][peer["node"]] = str(error) or type(error).__name__
-
-    with ThreadPoolExecutor(max_workers=max(len(peers), 1)) as pool:
-        list(pool.map(one, peers))
-    return found
-
-
 def reduce_over(server: Server, ring: list[dict[str, Any]], node: str, round_key: str) -> dict[str, Any]:
     """Bandwidth of the all-reduce in MB/s for this worker, or that its result is wrong."""
     count = len(ring)
@@ -210,37 +187,3 @@ def reduce_over(server: Server, ring: list[dict[str, Any]], node: str, round_key
 def xor(one: bytes | bytearray, other: bytes | bytearray) -> bytes:
     """Both, bit by bit."""
     return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).to_bytes(len(one), "little")
-
-
-def made(server: Server, host: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What comes of one test."""
-    try:
-        match asked["test"]:
-            case "memory":
-                return {"figures": copying()}
-            case "serve":
-                served = {"node": asked["node"], "host": host, "port": server.port, "token": server.token}
-                return {"served": served}
-            case "exchange":
-                return exchange_with_all(asked["peers"])
-            case _:
-                return reduce_over(server, asked["peers"], asked["node"], asked["round"])
-    except (OSError, queue.Empty, MemoryError) as error:
-        return {"problem": str(error) or f"nothing came for {_SOCKET_S:g} s"}
-
-
-def main() -> None:
-    """Answer until stdin ends or nothing comes for a while."""
-    host = sys.argv[1]
-    server = Server(host)
-    while select.select([sys.stdin], [], [], IDLE_S)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:
-            break
-        sys.stdout.write(json.dumps(made(server, host, json.loads(line))) + "\n")
-        sys.stdout.flush()
-    os._exit(0)  # threads may still be waiting for peers
-
-
-if __name__ == "__main__":
-    main()

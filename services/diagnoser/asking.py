@@ -1,0 +1,181 @@
+"""How agents are asked for the tests of one diagnosis: which devices, partners, transport and times go with each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from services.diagnoser.domain.injection import Injection
+from services.diagnoser.domain.pairing import Pair
+from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
+from services.diagnoser.domain.verdict import Reading
+from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest, Transport
+
+
+class Agents(Protocol):
+    """The node agents of all machines."""
+
+    async def probe(self, machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
+        """Readings of the machine's nodes that answered in time."""
+        ...
+
+    async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+        """What came of the test; where no answer came in time, that is the problem."""
+        ...
+
+    async def cancel(self, machine: str, session: str) -> None:
+        """Have the workers of the session ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be diagnosed: nodes with their machines, the devices each is to give, directories that are needed.
+
+    `in_use` are nodes on which others work: they are looked at, and not put under load. Those that are `settled` were
+    tested for the same purpose a moment ago: they are partners of the others at most. `profiles` say which stages a
+    node gets.
+    """
+
+    session: str
+    nodes: tuple[str, ...]
+    machines: Mapping[str, str]
+    devices: Mapping[str, Collection[str]] = field(default_factory=dict)
+    places: Mapping[str, bool] = field(default_factory=dict)
+    in_use: frozenset[str] = frozenset()
+    injections: tuple[Injection, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    thorough: bool = False
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
+
+    @property
+    def injected(self) -> tuple[str, ...]:
+        """The pretended faults as they were written."""
+        return tuple(each.text for each in self.injections)
+
+    def machine(self, node: str) -> str:
+        """The machine whose agent answers for the node."""
+        return self.machines.get(node, node)
+
+    def profile(self, node: str) -> Profile:
+        """Which stages the node gets, and its floors."""
+        return self.profiles.get(node, EVERYTHING)
+
+
+class NotReachedError(Exception):
+    """A node does not say where others reach it."""
+
+    def __init__(self, node: str, problem: str) -> None:
+        super().__init__(problem)
+        self.node = node
+        self.problem = problem
+
+
+class Asking:
+    """Asks for tests; `about` has what each node said when it began."""
+
+    def __init__(self, subject: Subject, agents: Agents) -> None:
+        self._subject = subject
+        self._agents = agents
+        self._rounds = count(1)
+        self.about: dict[str, Mapping[str, str]] = {}
+
+    def has_gpus(self, node: str) -> bool:
+        """Whether the node is tested on GPUs."""
+        return self.about.get(node, {}).get("transport") == "nccl"
+
+    async def begin(self, node: str) -> TestAnswer:
+        """Have the node's devices opened."""
+        gpu = bool(self._subject.devices.get(node))
+        answer = await self._ask(node, "begin", gpu=gpu)
+        if not answer.problem:
+            self.about[node] = answer.about
+        return answer
+
+    async def alone(self, node: str, test: TestName, enough: Mapping[str, float]) -> TestAnswer:
+        """A test of each device of the node by itself."""
+        return await self._ask(node, test, enough=enough)
+
+    async def local(self, node: str, enough: Mapping[str, float]) -> TestAnswer:
+        """All devices of the node together."""
+        return await self._met(node, "local", enough)
+
+    async def link(self, node: str, ranks: tuple[int, int], enough: Mapping[str, float]) -> TestAnswer:
+        """The way between two devices of the node."""
+        return await self._met(node, "link", enough, ranks)
+
+    async def exchange(self, pair: Pair, transport: Transport, enough: Mapping[str, float]) -> TestAnswer:
+        """The way between two nodes; raises NotReachedError."""
+        peers = await self._peers(pair.nodes)
+        each = 1 if transport != "nccl" else min(self._device_count(node) for node in pair.nodes)
+        answers = await self._together("exchange", peers, transport, each, enough)
+        problem = next((answer.problem for answer in answers if answer.problem), "")
+        return TestAnswer(problem=problem) if problem else answers[0]
+
+    async def gang(self, nodes: Sequence[str], transport: Transport, sizes: tuple[int, ...]) -> dict[str, TestAnswer]:
+        """Collectives of these nodes, of each all devices; raises NotReachedError."""
+        peers = await self._peers(nodes)
+        each = 1 if transport != "nccl" else min(self._device_count(node) for node in nodes)
+        return dict(zip(nodes, await self._together("gang", peers, transport, each, {}, sizes), strict=True))
+
+    async def _met(
+        self, node: str, test: TestName, enough: Mapping[str, float], ranks: tuple[int, ...] = ()
+    ) -> TestAnswer:
+        try:
+            peers = await self._peers((node,))
+        except NotReachedError as error:
+            return TestAnswer(problem=error.problem)
+        sizes = self._subject.profile(node).message_sizes(gpu=self.has_gpus(node))
+        request = self._request(node, test, self.has_gpus(node), enough=enough, ranks=ranks, sizes=sizes, peers=peers)
+        return await self._agents.test(self._subject.machine(node), request)
+
+    async def _together(
+        self,
+        test: TestName,
+        peers: tuple[Peer, ...],
+        transport: Transport,
+        each: int,
+        enough: Mapping[str, float],
+        sizes: tuple[int, ...] = (),
+    ) -> list[TestAnswer]:
+        """The same test of all of them at once, as one group."""
+        key, gpu = f"g-{next(self._rounds)}", transport == "nccl"
+        more = {"peers": peers, "transport": transport, "ranks_each": each, "sizes": sizes, "enough": enough}
+        requests = [self._request(peer.node, test, gpu, round=key, **more) for peer in peers]
+        asked = (self._agents.test(self._subject.machine(request.node), request) for request in requests)
+        return list(await asyncio.gather(*asked))
+
+    async def _peers(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
+        answers = await asyncio.gather(*(self._ask(node, "serve") for node in nodes))
+        found: list[Peer] = []
+        for node, answer in zip(nodes, answers, strict=True):
+            if answer.served is None:
+                raise NotReachedError(node, answer.problem or "it does not listen")
+            found.append(answer.served)
+        return tuple(found)
+
+    async def _ask(
+        self, node: str, test: TestName, *, gpu: bool | None = None, enough: Mapping[str, float] | None = None
+    ) -> TestAnswer:
+        request = self._request(node, test, self.has_gpus(node) if gpu is None else gpu, enough=enough or {})
+        return await self._agents.test(self._subject.machine(node), request)
+
+    def _request(self, node: str, test: TestName, gpu: bool, **more: object) -> TestRequest:  # noqa: FBT001
+        within = timing(test, gpu=gpu)
+        fields: dict[str, object] = {"round": f"g-{next(self._rounds)}", **more}
+        return TestRequest(
+            session=self._subject.session,
+            node=node,
+            test=test,
+            limit_s=within.limit_s,
+            work_s=within.work_s,
+            devices=tuple(sorted(self._subject.devices.get(node, ()))),
+            **fields,  # type: ignore[arg-type]  # as the callers above name them
+        )
+
+    def _device_count(self, node: str) -> int:
+        return max(len(self._subject.devices.get(node, ())), 1)

@@ -1,0 +1,75 @@
+"""All that one diagnosis has measured so far, before anything is said of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from services.diagnoser.domain.beliefs import Belief
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.devices import Devices, Kind, Looks
+from services.diagnoser.domain.pairing import Pair
+from services.diagnoser.domain.stages import EVERYTHING, Profile
+from services.diagnoser.domain.verdict import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class PairValue:
+    """One test of a pair: its figures, or what went wrong. With several rails the bandwidth is that of all together."""
+
+    pair: Pair
+    bandwidth_mb_s: float | None = None
+    latency_us: float | None = None
+    problem: str = ""
+    transport: str = "tcp"
+    rails: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that was measured; `readings` of a node in the order in which they were made."""
+
+    nodes: tuple[str, ...]
+    machines: Mapping[str, str]
+    devices: Mapping[str, Collection[str]]
+    readings: Mapping[str, tuple[Reading | None, ...]]
+    looks: Looks = field(default_factory=dict)
+    about: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    rounds: tuple[tuple[PairValue, ...], ...] = ()
+    known: Mapping[str, Belief] = field(default_factory=dict)
+    tested: tuple[str, ...] = ()
+    paired: tuple[str, ...] = ()
+    worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gang_problems: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name(self, node: str) -> str:
+        """What people call the node."""
+        return self.names.get(node, node)
+
+    def kind(self, node: str) -> str:
+        """Which machines the node's figures can be compared with."""
+        last = self.readings[node][-1] if self.readings[node] else None
+        return last.measurement.kind if last else ""
+
+    def profile(self, node: str) -> Profile:
+        """Which stages the node gets, and its floors."""
+        return self.profiles.get(node, EVERYTHING)
+
+    def has_gpus(self, node: str) -> bool:
+        """Whether the node is tested on GPUs."""
+        return self.about.get(node, {}).get("transport") == "nccl"
+
+    def transport(self, pair: Pair) -> str:
+        """What carries data between two nodes: what both have, and plain TCP else."""
+        one, other = (self.about.get(node, {}).get("transport", "tcp") for node in pair.nodes)
+        return one if one == other else "tcp"
+
+    def of_devices(self, book: Book) -> Devices:
+        """What single nodes' tests say."""
+        kinds = {
+            node: Kind(self.kind(node), self.about.get(node, {}).get("torch", ""), self.has_gpus(node))
+            for node in self.nodes
+        }
+        return Devices(self.looks, kinds, book, self.profiles)

@@ -1,0 +1,96 @@
+"""The stages of a diagnosis, which of them a node gets, and how long each may take. Pure.
+
+A stage is left out where the profile of the instance type says so, and where there is nothing for it: host and device
+are the same thing on a CPU. A test measures until its figure is known, `work_s` at the longest for one device, pair or
+group; `limit_s` later nobody waits for it, and no answer is the result. GPUs take longer: they are slow only once warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Self, get_args
+
+from shared.diagnosis_wire import TestName
+
+Stage = Literal["facts", "compute", "memory", "hostDevice", "devices", "pairs", "gang"]
+STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a test measures at the longest, and how long it is waited for."""
+
+    work_s: float
+    limit_s: float
+
+
+_CPU: Final[Mapping[TestName, Timing]] = {
+    "begin": Timing(0.0, 40.0),
+    "compute": Timing(0.3, 15.0),
+    "memory": Timing(0.15, 10.0),
+    "hostDevice": Timing(0.15, 10.0),
+    "local": Timing(0.2, 10.0),
+    "link": Timing(0.1, 10.0),
+    "serve": Timing(0.0, 10.0),
+    "exchange": Timing(0.15, 10.0),
+    "gang": Timing(0.6, 15.0),
+}
+_GPU: Final[Mapping[TestName, Timing]] = {
+    "begin": Timing(0.0, 60.0),
+    "compute": Timing(90.0, 120.0),
+    "memory": Timing(5.0, 30.0),
+    "hostDevice": Timing(4.0, 30.0),
+    "local": Timing(6.0, 40.0),
+    "link": Timing(0.5, 20.0),
+    "serve": Timing(0.0, 10.0),
+    "exchange": Timing(6.0, 30.0),
+    "gang": Timing(20.0, 60.0),
+}
+_SIZES_CPU: Final = (MIB // 4, 4 * MIB)
+_SIZES_GPU: Final = (MIB, 64 * MIB, 1024 * MIB)
+
+
+def timing(test: TestName, *, gpu: bool) -> Timing:
+    """How long the test may take."""
+    return (_GPU if gpu else _CPU)[test]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What an instance type says of diagnoses: stages that are `off`, `floors` by figure, `sizes` of messages."""
+
+    off: frozenset[Stage] = frozenset()
+    floors: Mapping[str, float] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+
+    def has(self, stage: Stage) -> bool:
+        """Whether the stage is made."""
+        return stage not in self.off
+
+    def message_sizes(self, *, gpu: bool) -> tuple[int, ...]:
+        """Bytes of the messages of collectives."""
+        return self.sizes or (_SIZES_GPU if gpu else _SIZES_CPU)
+
+    @classmethod
+    def merged(cls, profiles: Iterable[Self]) -> Self:
+        """The profile of a node that several types are placed on: what any wants is made, and the highest floor holds.
+
+        The limit on the CPUs' time is the lowest.
+        """
+        given = tuple(profiles)
+        if not given:
+            return cls()
+        floors: dict[str, float] = {}
+        for each in given:
+            for name, value in each.floors.items():
+                stricter = min if name == LIMIT_ON_CPUS else max
+                floors[name] = stricter(floors.get(name, value), value)
+        sizes = sorted({size for each in given for size in each.sizes})
+        return cls(frozenset.intersection(*(each.off for each in given)), floors, tuple(sizes))
+
+
+LIMIT_ON_CPUS: Final = "cpuMs"
+EVERYTHING: Final = Profile()

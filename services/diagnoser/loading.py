@@ -1,0 +1,197 @@
+"""The part of a diagnosis that puts nodes under load: devices, pairs, the whole gang.
+
+Each node's devices are opened, and tested alone (compute, memory, the way to the host) and together. A test that finds
+something wrong is made once more. Then nodes are searched in pairs, a round at a time, as the search wants it; last,
+all that is sound makes collectives together. Nodes of one machine are tested one after the other, others at the same
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Final, cast
+
+from services.diagnoser.asking import Asking, NotReachedError, Subject
+from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
+from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.injection import changed_bandwidth, changed_look, pretends_failure
+from services.diagnoser.domain.pair_values import enough_of_pair, search_of
+from services.diagnoser.domain.pairing import Pair, waves
+from services.diagnoser.domain.stages import Stage
+from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
+
+GANG_MAX: Final = 64
+_STAGE_OF: Final[dict[TestName, Stage]] = {
+    "compute": "compute",
+    "memory": "memory",
+    "hostDevice": "hostDevice",
+    "local": "devices",
+    "link": "devices",
+}
+
+
+class Loading:
+    """What is gathered under load so far; `check` raises where nobody waits for it any more."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        asking: Asking,
+        book: Book,
+        chance: Callable[[], float],
+        check: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._subject = subject
+        self._asking = asking
+        self._book = book
+        self._chance = chance
+        self._check = check
+
+    async def run(self, gathered: Gathered) -> None:
+        """Everything in its order; what was gathered by then is in `gathered` also where this is ended."""
+        self.gathered = gathered
+        await self._begin(gathered.tested)
+        for test in _STAGE_OF:
+            await self._test_alone(test)
+        able = self._able()
+        self.gathered = replace(self.gathered, paired=tuple(node for node in able if self._gets(node, "pairs")))
+        if len(self.gathered.paired) > 1:
+            await self._search()
+        search = search_of(self.gathered, self._book)
+        green = [node for node in able if node not in search.nodes or search.colour(node) == "green"]
+        await self._gang([node for node in green if self._gets(node, "gang")][:GANG_MAX])
+
+    def _gets(self, node: str, stage: Stage) -> bool:
+        return self._subject.profile(node).has(stage)
+
+    def _able(self) -> tuple[str, ...]:
+        """Nodes whose tests have given results."""
+        problems = self.gathered.worker_problems
+        return tuple(node for node in self.gathered.tested if len(problems.get(node, ())) <= 1)
+
+    # --- one node ----------------------------------------------------------------------------------------------------
+
+    async def _begin(self, nodes: Sequence[str]) -> None:
+        """Those that cannot begin are asked once more."""
+        for _ in range(2):
+            await self._check()
+            missing = [node for node in nodes if node not in self._asking.about]
+            answers = await asyncio.gather(*map(self._asking.begin, missing))
+            for node, answer in zip(missing, answers, strict=True):
+                self._take(node, "begin", answer)
+        self.gathered = replace(self.gathered, about=dict(self._asking.about))
+
+    async def _test_alone(self, test: TestName) -> None:
+        """A test of single nodes; once more, where something is wrong with it."""
+        nodes = [node for node in self._able() if self._gets(node, _STAGE_OF[test]) and self._has_use(node, test)]
+        if not nodes:
+            return
+        await self._look(test, nodes)
+        devices = self.gathered.of_devices(self._book)
+        failed = [node for node in nodes if test not in self.gathered.looks.get(node, {})]
+        again = [node for node in nodes if node in failed or devices.looks_bad(node, test)]
+        if again:
+            await self._look(test, again)
+
+    def _has_use(self, node: str, test: TestName) -> bool:
+        """Without PyTorch only memory is tested; what lies between host and device, or devices, may not be there."""
+        about = self.gathered.about.get(node, {})
+        if about.get("transport", "tcp") == "tcp":
+            return test == "memory"
+        if test in {"local", "link"}:
+            return self._device_count(node) > 1 and (test == "local" or self._asking.has_gpus(node))
+        return test != "hostDevice" or self._asking.has_gpus(node)
+
+    async def _look(self, test: TestName, nodes: Sequence[str]) -> None:
+        await self._check()
+        nodes_of: defaultdict[str, list[str]] = defaultdict(list)
+        for node in nodes:
+            nodes_of[self._subject.machine(node)].append(node)
+
+        async def one_machine(own: list[str]) -> None:
+            for node in own:
+                self._take(node, test, await self._tested(node, test))
+
+        await asyncio.gather(*map(one_machine, nodes_of.values()))
+
+    async def _tested(self, node: str, test: TestName) -> TestAnswer:
+        enough = self.gathered.of_devices(self._book).enough(node, test)
+        if test == "local":
+            answer = await self._asking.local(node, enough)
+            return replace(answer, devices={WHOLE_NODE: DeviceResult(answer.figures)})
+        return await (self._links(node) if test == "link" else self._asking.alone(node, test, enough))
+
+    async def _links(self, node: str) -> TestAnswer:
+        """Each pair of the node's devices, those that share none at the same time."""
+        names = sorted(self._subject.devices.get(node, ()))
+        found: dict[str, DeviceResult] = {}
+        for pairs in waves([Pair.of(*each) for each in combinations(names, 2)], {}):
+            for pair in pairs:
+                ranks = (names.index(pair.first), names.index(pair.second))
+                answer = await self._asking.link(node, ranks, {})
+                figures = {name: value for name, value in answer.figures.items() if name == "bandwidthMbS"}
+                found[f"{pair.first} to {pair.second}"] = DeviceResult(figures, problem=answer.problem)
+        return TestAnswer(devices=found)
+
+    def _take(self, node: str, test: TestName, answer: TestAnswer) -> None:
+        """Keep what a test of one node gave."""
+        if answer.problem:
+            problems = dict(self.gathered.worker_problems)
+            problems[node] = (*problems.get(node, ()), answer.problem)
+            self.gathered = replace(self.gathered, worker_problems=problems)
+        elif test != "begin":
+            look: Look = changed_look(node, answer.devices, self._subject.injections)
+            self.gathered = replace(self.gathered, looks=with_look(self.gathered.looks, node, test, look))
+
+    # --- pairs -------------------------------------------------------------------------------------------------------
+
+    async def _search(self) -> None:
+        while pairs := search_of(self.gathered, self._book).next_pairs():
+            await self._check()
+            values: list[PairValue] = []
+            for wave in waves(pairs, self._subject.machines):
+                values += await asyncio.gather(*map(self._exchange, wave))
+            self.gathered = replace(self.gathered, rounds=(*self.gathered.rounds, tuple(values)))
+
+    async def _exchange(self, pair: Pair) -> PairValue:
+        transport = cast("Transport", self.gathered.transport(pair))
+        enough = enough_of_pair(pair, self.gathered, self._book)
+        try:
+            answer = await self._asking.exchange(pair, transport, enough)
+        except NotReachedError as error:
+            return PairValue(pair, problem=f"{self.gathered.name(error.node)}: {error.problem}", transport=transport)
+        if answer.problem or not answer.figures:
+            return PairValue(pair, problem=answer.problem or "no result", transport=transport)
+        part = changed_bandwidth(pair, self._subject.injections)
+        if pretends_failure(pair, self._subject.injections, self._chance):
+            return PairValue(pair, problem="the exchange failed", transport=transport)
+        bandwidth, latency = answer.figures["bandwidthMbS"] * part, answer.figures["latencyUs"] / part
+        return PairValue(pair, bandwidth, latency, transport=transport, rails=answer.rails)
+
+    # --- all ---------------------------------------------------------------------------------------------------------
+
+    async def _gang(self, nodes: Sequence[str]) -> None:
+        """Collectives of all that is sound; the same twice, where the first goes wrong."""
+        if len(nodes) < 2:
+            return
+        kinds = {self.gathered.about.get(node, {}).get("transport", "tcp") for node in nodes}
+        transport = cast("Transport", kinds.pop() if len(kinds) == 1 else "tcp")
+        sizes = self._subject.profile(nodes[0]).message_sizes(gpu=transport == "nccl")
+        for _ in range(2):
+            await self._check()
+            try:
+                answers = await self._asking.gang(nodes, transport, sizes)
+            except NotReachedError as error:
+                answers = {error.node: TestAnswer(problem=error.problem)}
+            wrong = {node: f"the whole gang: {each.problem}" for node, each in answers.items() if each.problem}
+            self.gathered = replace(self.gathered, gang_problems=wrong)
+            if not wrong:
+                return
+
+    def _device_count(self, node: str) -> int:
+        return len(next(iter(self.gathered.looks.get(node, {}).values()), ({},))[-1])
