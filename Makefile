@@ -28,7 +28,7 @@ help:
 	@echo "make storm     the same with 30 jobs and a fixed seed, power loss and faults: what CI runs"
 	@echo "make lint      style, types, and who may import whom, event contracts"
 	@echo "make bench     measure (B=platform)"
-	@echo "make schemas   write the event schemas and the AsyncAPI document"
+	@echo "make schemas   write the event schemas, the AsyncAPI document, and the users of NATS in the chart"
 	@echo "make pins      write constraints.txt anew from the newest packages"
 
 demo: $(VENV)/platform.stamp $(VENV)/examples.stamp
@@ -58,12 +58,14 @@ lint: $(VENV)/dev.stamp
 	@cd client && ../$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m shared.contracts --check docs/schemas
+	@$(BIN)/python -m deploy.helm --check
 
 bench: $(VENV)/dev.stamp $(VENV)/examples.stamp
 	@$(BIN)/python -m benchmarks.$(B) $(ARGS)
 
 schemas: $(VENV)/platform.stamp
 	@$(BIN)/python -m shared.contracts docs/schemas
+	@$(BIN)/python -m deploy.helm
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -16,7 +16,8 @@ from typing import Final, Protocol, TypeVar
 import structlog
 from fastapi import FastAPI
 
-from shared.bus import BusUnavailableError
+from shared.bus import Bus, BusUnavailableError
+from shared.bus.provision import check_provisioned
 from shared.errors import TrainmasterError, UnavailableError
 from shared.garbage import collect_rarely
 from shared.http.origin import Origin
@@ -105,10 +106,20 @@ async def _run_alone(settings: Settings, bootstrap: Bootstrap[Settings]) -> None
     await run_services([service], server, stopping)
 
 
+async def _await_streams(settings: ServiceSettings) -> None:
+    """Raise BusUnavailableError where another process has yet to set up what services work on."""
+    bus = await Bus.connect(settings.bus_options())
+    try:
+        await check_provisioned(bus.js)
+    finally:
+        await bus.close()
+
+
 async def _patiently(settings: Settings, bootstrap: Bootstrap[Settings]) -> Service:
     """The service, as soon as the parts that it needs are there."""
     while True:
         try:
+            await _await_streams(settings)
             return await bootstrap(settings)
         except (UnavailableError, BusUnavailableError) as error:
             structlog.get_logger().warning("service_waits", reason=error.message)

@@ -15,9 +15,10 @@ from typing import Final
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
-from nats.js.errors import NotFoundError
+from nats.js.errors import NotFoundError, ServiceUnavailableError
 
 from shared.bundles import Stored, merged, unpack
 from shared.bus.errors import BusError, BusUnavailableError
@@ -30,6 +31,7 @@ _TIMEOUT_S: Final = 5.0
 _FIRST_OF_JOB: Final = ".state.submitted"
 _NOT_FOUND: Final = "404"
 _END_OF_BATCH: Final = "204"
+_NO_RESPONDERS: Final = "503"
 
 
 class History:
@@ -113,7 +115,7 @@ class History:
             message = await self._js.get_last_msg(stream, subject)
         except NotFoundError:
             return None
-        except (NatsTimeoutError, OSError) as error:
+        except (NatsTimeoutError, NoRespondersError, ServiceUnavailableError, OSError) as error:
             raise BusUnavailableError(f"JetStream did not answer for {subject}") from error
         return message.seq or 0, message.subject or subject, message.data or b""
 
@@ -140,6 +142,8 @@ class History:
                 status = (message.headers or {}).get("Status")
                 if status in (_END_OF_BATCH, _NOT_FOUND):
                     return page, int((message.headers or {}).get("Nats-Num-Pending", "0"))
+                if status == _NO_RESPONDERS:
+                    raise BusUnavailableError(f"no server answers for {subject} now")
                 if status is not None:
                     raise BusError(f"reading {subject} failed: {status} {(message.headers or {}).get('Description')}")
                 page.append(message)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
+from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import APIError, NotFoundError
 
-from shared.bus.errors import ProvisionError
+from shared.bus.errors import BusUnavailableError, ProvisionError
 from shared.bus.streams import REACTIONS, bucket_configs, object_store_configs, stream_configs
 
 _STREAM_SETTINGS: Final = (
@@ -48,12 +49,23 @@ async def provision(js: JetStreamContext, *, replicas: int = 1) -> None:
     """Create what is missing; raises ProvisionError on what exists with other settings."""
     for stream in stream_configs(replicas):
         await _stream(js, stream)
-    for bucket in bucket_configs(replicas):
-        await _bucket(js, bucket)
     for store in object_store_configs(replicas):
         await _object_store(js, store)
     for reaction in REACTIONS:
         await _consumer(js, reaction.stream, reaction.config())
+    for bucket in bucket_configs(replicas):
+        await _bucket(js, bucket)
+
+
+async def check_provisioned(js: JetStreamContext) -> None:
+    """Raise BusUnavailableError until all has been made once: what is made last is there, and all may see it."""
+    last = bucket_configs()[-1].bucket
+    try:
+        await js.stream_info(f"KV_{last}")
+    except NotFoundError:
+        raise BusUnavailableError("streams and consumers are not set up yet; `python -m deploy.nats` does so") from None
+    except (NatsError, APIError, OSError, TimeoutError) as error:
+        raise BusUnavailableError(f"JetStream does not answer: {type(error).__name__}") from error
 
 
 async def _stream(js: JetStreamContext, wanted: StreamConfig) -> None:
