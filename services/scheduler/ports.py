@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from services.scheduler.domain.nodes import Device
+from services.scheduler.domain.nodes import Device, NodeState
 from shared.errors import TrainmasterError
 from shared.events import ReplicaExit
 from shared.ids import GangId, ReplicaId, gang_id, host_name, replica_id
@@ -29,9 +29,17 @@ class StartRefusedError(TrainmasterError):
     code = "start-refused"
 
 
+class PlaceTakenError(StartRefusedError):
+    """Others have taken what this gang needs where it was placed; elsewhere it may be started."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """A machine, or a share of one, on which the engine can run replicas; `facts` are for people and rules."""
+    """A machine, or a share of one, on which the engine can run replicas; `facts` are for people and rules.
+
+    What others than this platform hold of it (`others_…`) is not in the amounts that are offered. `because` says why it
+    is in another state than Ready, if it is.
+    """
 
     id: str
     name: str
@@ -39,6 +47,11 @@ class NodeOffer:
     memory_bytes: int
     devices: tuple[Device, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    others_cpu_m: int = 0
+    others_memory_bytes: int = 0
+    others_devices: tuple[Device, ...] = ()
+    state: NodeState = NodeState.READY
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,13 +128,17 @@ class OutOfMemory(StrEnum):
 
 
 class ReplicaExit(Fact):
-    """How a replica ended: an exit code, or a signal, or neither where the engine lost it (`cause` says why)."""
+    """How a replica ended: an exit code, or a signal, or neither where the engine lost it (`cause` says why).
+
+    One that is `displaced` never started, as others had taken its place in the meantime; another place may be found.
+    """
 
     code: int | None = None
     signal: int | None = None
     out_of_memory: OutOfMemory = OutOfMemory.NONE
     cause: Literal["exited", "stopped", "lost", "never-started"] = "exited"
     message: Sentence = ""
+    displaced: bool = False
 
     @property
     def succeeded(self) -> bool:

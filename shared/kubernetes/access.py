@@ -34,15 +34,19 @@ _MESSAGE_MAX: Final = 500
 
 
 class ApiError(TrainmasterError):
-    """The API server answered, and not with what was asked for; `status` is that of HTTP, `reason` Kubernetes' own."""
+    """The API server answered, and not with what was asked for; `status` is that of HTTP, `reason` Kubernetes' own.
+
+    A server that is too busy may say after which time to ask again.
+    """
 
     code = "kubernetes"
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(f"Kubernetes answered {status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.said = message
+        self.retry_after_s = retry_after_s
 
 
 class KubernetesApi:
@@ -68,7 +72,7 @@ class KubernetesApi:
             answer = await self._send(method, path, query, body, timeout)
             data = await answer.read()
         if answer.status >= 400:
-            raise error_of(answer.status, data)
+            raise error_of(answer.status, data, answer.headers.get("Retry-After", ""))
         return _json_of(data)
 
     async def lines(self, path: str, *, query: Json, silence_s: float) -> AsyncGenerator[Json, None]:
@@ -102,14 +106,15 @@ class KubernetesApi:
         return found
 
 
-async def connect(context: str = "") -> KubernetesApi:
+async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
     """Access as this process has it; raises UnavailableError with what is wrong where it has none."""
     configuration = Configuration()
+    kubeconfig = kubeconfig or os.environ.get("KUBECONFIG", "")
     try:
-        if os.environ.get(_SERVICE_ACCOUNT) and not (context or os.environ.get("KUBECONFIG")):
+        if os.environ.get(_SERVICE_ACCOUNT) and not (context or kubeconfig):
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
-            await _load_kubeconfig(configuration, context)
+            await _load_kubeconfig(configuration, context, kubeconfig)
         configuration.connection_pool_maxsize = PARALLEL_REQUESTS
         return KubernetesApi(ApiClient(configuration))
     except (config.ConfigException, OSError, ssl.SSLError) as error:
@@ -117,21 +122,23 @@ async def connect(context: str = "") -> KubernetesApi:
         raise UnavailableError(f"no access to Kubernetes{named}: {error}") from error
 
 
-async def _load_kubeconfig(configuration: Configuration, context: str) -> None:
-    file = os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
+async def _load_kubeconfig(configuration: Configuration, context: str, kubeconfig: str) -> None:
+    file = kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION
     loading = config.load_kube_config(  # type: ignore[no-untyped-call]
         config_file=file, context=context or None, client_configuration=configuration
     )
     await loading
 
 
-def error_of(status: int, data: bytes) -> ApiError:
+def error_of(status: int, data: bytes, retry_after: str = "") -> ApiError:
     """What a `Status` object, or whatever else came with an error, says."""
+    retry_after_s = float(retry_after) if retry_after.isdecimal() else 0.0
     try:
         told = json.loads(data)
-        return ApiError(status, str(told.get("reason") or ""), str(told.get("message") or "")[:_MESSAGE_MAX])
+        reason, said = str(told.get("reason") or ""), str(told.get("message") or "")[:_MESSAGE_MAX]
     except (ValueError, AttributeError):
-        return ApiError(status, "", data[:_MESSAGE_MAX].decode("utf-8", "replace").strip())
+        reason, said = "", data[:_MESSAGE_MAX].decode("utf-8", "replace").strip()
+    return ApiError(status, reason, said, retry_after_s)
 
 
 @asynccontextmanager

@@ -85,10 +85,13 @@ class Collection(Protocol):
 
 
 class ApiCollection:
-    """A collection at a path of an API server, such as `/api/v1/pods`."""
+    """A collection at a path of an API server, such as `/api/v1/pods`; a stream that is silent so long is dead."""
 
-    def __init__(self, api: KubernetesApi, path: str, *, labels: str = "", fields: str = "") -> None:
+    def __init__(
+        self, api: KubernetesApi, path: str, *, labels: str = "", fields: str = "", silence_s: float = SILENCE_S
+    ) -> None:
         self._api = api
+        self._silence_s = silence_s
         self._path = path
         chosen = {"labelSelector": labels, "fieldSelector": fields}
         self._chosen = {name: value for name, value in chosen.items() if value}
@@ -105,7 +108,7 @@ class ApiCollection:
             "resourceVersion": version,
             "timeoutSeconds": STREAM_S,
         }
-        return await self._api.lines(self._path, query=query, silence_s=SILENCE_S)
+        return await self._api.lines(self._path, query=query, silence_s=self._silence_s)
 
 
 async def follow(collection: Collection, parse: Callable[[Json], T], clock: Clock) -> AsyncGenerator[Told[T], None]:

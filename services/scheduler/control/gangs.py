@@ -21,6 +21,7 @@ from services.scheduler.ports import (
     CaughtUp,
     Engine,
     Observation,
+    PlaceTakenError,
     ReplicaExited,
     ReplicaRef,
     ReplicaStarted,
@@ -133,7 +134,8 @@ class Gangs:
             await begin()
         except StartRefusedError as error:
             self._log.warning("start_refused", gang=gang, reason=error.message)
-            view.refusal = Refusal(self._clock.now(), error.message)
+            displaced = isinstance(error, PlaceTakenError)
+            view.refusal = Refusal(self._clock.now(), error.message, displaced=displaced)
 
     async def _save(self, view: GangView, save: Callable[[], Awaitable[None]]) -> None:
         await save()

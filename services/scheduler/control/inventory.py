@@ -98,6 +98,11 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
         memory_bytes=offer.memory_bytes,
         devices=offer.devices,
         labels=dict(offer.facts),
+        state=offer.state,
+        others_cpu_m=offer.others_cpu_m,
+        others_memory_bytes=offer.others_memory_bytes,
+        others_devices=offer.others_devices,
+        because=offer.because,
     )
 
 

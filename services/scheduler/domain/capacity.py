@@ -22,7 +22,7 @@ _Shape = tuple[tuple[str, ...], int, int, tuple[tuple[str, int], ...]]
 
 def shape_documents(nodes: Iterable[Node], pools: Mapping[str, Pool]) -> list[dict[str, Any]]:
     """`spec.shapes` of the cluster's document."""
-    shapes = Counter(_shape(node, pools) for node in nodes)
+    shapes = Counter(_shape(node.whole(), pools) for node in nodes)
     if len(shapes) > SHAPES_MAX:
         return []
     return [

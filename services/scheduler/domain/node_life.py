@@ -1,10 +1,10 @@
 """What state every node is in: the fold of its events, and one rule that makes states of all of them together.
 
-A node is `Lost` while the engine does not offer it; otherwise it is what somebody wants it to be, and `Ready` where
-nobody wants anything. An admin's wish holds as it is, the latest one. The diagnoser's wish for a quarantine, which a
-node gets when a diagnosis finds it `bad`, holds only while enough of every pool that the node is in is left: wishes are
-granted in the order in which they came, up to `CAP` of each pool; the rest is *withheld*, which is announced, and
-granted as soon as there is room for it.
+A node is `Lost` while the engine does not offer it, or says so; otherwise it is what somebody wants it to be, and where
+nobody wants anything what the engine says, which is `Ready` unless it is closed there. An admin's wish holds as it is,
+the latest one. The diagnoser's wish for a quarantine, which a node gets when a diagnosis finds it `bad`, holds only
+while enough of every pool that the node is in is left: wishes are granted in the order in which they came, up to `CAP`
+of each pool; the rest is *withheld*, which is announced, and granted as soon as there is room for it.
 
 The state of a node changes nothing for what runs on it: what gangs hold there they hold until their end is confirmed.
 """
@@ -24,6 +24,7 @@ from shared.jobs import Recorded
 
 LOST_SHOWN: Final = timedelta(days=1)
 DIAGNOSER: Final = "diagnoser"
+ENGINE: Final = "engine"
 _LOST_BECAUSE: Final = "the engine does not offer it any more"
 
 
@@ -126,6 +127,8 @@ def allowed(size: int, cap_percent: int) -> int:
 
 def _life(node: Node, record: NodeRecord | None, granted: set[str]) -> NodeLife:
     wish = record.wish if record else None
+    if node.state is NodeState.LOST or (wish is None and node.state is not NodeState.READY):
+        return NodeLife(node, node.because, ENGINE)
     if wish is None:
         suspicion = record.suspicion if record else ""
         return NodeLife(replace(node, suspect=bool(suspicion)), suspicion, DIAGNOSER if suspicion else "")
@@ -138,7 +141,7 @@ def _lost(record: NodeRecord) -> NodeLife | None:
     if record.reported is None:
         return None
     since = record.announced_at if record.announced and record.announced.state == NodeState.LOST else None
-    return NodeLife(replace(node_of(record.reported), state=NodeState.LOST), _LOST_BECAUSE, "engine", since)
+    return NodeLife(replace(node_of(record.reported), state=NodeState.LOST), _LOST_BECAUSE, ENGINE, since)
 
 
 def _granted(
@@ -178,7 +181,8 @@ def node_of(reported: NodeReported) -> Node:
 
 
 def report_of(node: Node) -> NodeReported:
-    """What is told of a node that the engine offers."""
+    """What is told of a node that the engine offers, whatever others hold of it."""
+    node = node.whole()
     return NodeReported(
         cluster=node.cluster,
         node=node.id,

@@ -37,7 +37,11 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine, or the share of a machine that an engine offers as one; a suspect is used where no other will do."""
+    """One machine, or the share of a machine that an engine offers as one; a suspect is used where no other will do.
+
+    What others than this platform hold of it (`others_…`) is not in the amounts, and comes on top for its whole size.
+    `because` is why the engine does not offer it as Ready.
+    """
 
     id: str
     name: str
@@ -48,6 +52,22 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     state: NodeState = NodeState.READY
     suspect: bool = False
+    others_cpu_m: int = 0
+    others_memory_bytes: int = 0
+    others_devices: tuple[Device, ...] = ()
+    because: str = ""
+
+    def whole(self) -> Node:
+        """The node as if others held nothing of it."""
+        return replace(
+            self,
+            cpu_m=self.cpu_m + self.others_cpu_m,
+            memory_bytes=self.memory_bytes + self.others_memory_bytes,
+            devices=(*self.devices, *self.others_devices),
+            others_cpu_m=0,
+            others_memory_bytes=0,
+            others_devices=(),
+        )
 
     def is_named(self, names: frozenset[str]) -> bool:
         """Whether one of the names, which may also be ids, means this node."""

@@ -15,6 +15,8 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
+from typing import Final
 
 from services.scheduler.domain.holdups import holdups_sentence
 from services.scheduler.domain.terms import REPLACEMENTS_MAX, Terms, hang_deadline, last_words_deadline
@@ -23,6 +25,10 @@ from shared.jobs import Attempt, Job, Replica, evidence_of
 from shared.units import format_duration
 
 Replicas = Mapping[str, Replica]
+
+# How often in a row a job may find its place taken by others before that counts as a failure of the platform.
+DISPLACEMENTS_MAX: Final = 5
+_FAILURE: Final = {"lost": EndReason.PLATFORM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,11 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The engine said that it cannot start this gang, now or later."""
+    """The engine said that it cannot start this gang, now or later; a displaced one may be started in another place."""
 
     at: datetime
     message: str
+    displaced: bool = False
 
 
 def combine(attempt: Attempt, seen: Replicas) -> dict[str, Replica]:
@@ -135,12 +142,12 @@ def endings(
     # Of things that happened in the same instant, the later in this list are consequences of the earlier.
     candidates = [
         *_completion(terms, replicas.values()),
-        *([Ending(EndReason.FAILED, refusal.at, refusal.at, refusal.message)] if refusal else []),
+        *([_refused(job, refusal)] if refusal else []),
         *_stop_request(job),
         *_preemption(job.attempt),
         *(() if replaceable else _failed_diagnosis(job.attempt)),
         *(deadline for deadline in _deadlines(job.attempt, terms, replicas, waiting or {}) if deadline.at <= now),
-        *_failures(replicas.values()),
+        *_failures(job, replicas.values()),
     ]
     return tuple(sorted(candidates, key=lambda ending: ending.at)) or _unexplained(replicas)
 
@@ -158,13 +165,31 @@ def _completion(terms: Terms, replicas: Iterable[Replica]) -> Iterator[Ending]:
         yield Ending(EndReason.COMPLETED, at, at, "")
 
 
-def _failures(replicas: Iterable[Replica]) -> Iterator[Ending]:
+def _failures(job: Job, replicas: Iterable[Replica]) -> Iterator[Ending]:
     for replica in replicas:
         failed = replica.exit is not None and not replica.exit.succeeded and replica.exit.cause != "stopped"
         if failed and replica.exit and replica.ended_at:
-            reason = EndReason.PLATFORM if replica.exit.cause == "lost" else EndReason.FAILED
-            at = replica.ended_at
-            yield Ending(reason, at, last_words_deadline(at), describe_exit(replica, replica.exit), replica)
+            at, displaced = replica.ended_at, replica.exit.displaced
+            reason = _displacement(job) if displaced else _FAILURE.get(replica.exit.cause, EndReason.FAILED)
+            stop_at = at if displaced else last_words_deadline(at)
+            yield Ending(reason, at, stop_at, describe_exit(replica, replica.exit), replica)
+
+
+def _refused(job: Job, refusal: Refusal) -> Ending:
+    reason = _displacement(job) if refusal.displaced else EndReason.FAILED
+    return Ending(reason, refusal.at, refusal.at, refusal.message)
+
+
+def _displacement(job: Job) -> EndReason:
+    """It may try another place at no cost to its retries, but not for ever."""
+    preempted = takewhile(_was_displaced, reversed(job.attempts[:-1]))
+    return EndReason.PLATFORM if sum(1 for _ in preempted) >= DISPLACEMENTS_MAX else EndReason.PREEMPTED
+
+
+def _was_displaced(attempt: Attempt) -> bool:
+    """An attempt that ended as preempted though nobody in here asked for it."""
+    preempted = attempt.ended is not None and attempt.ended.reason is EndReason.PREEMPTED
+    return preempted and attempt.preemption is None
 
 
 def _stop_request(job: Job) -> Iterator[Ending]:

@@ -1,0 +1,41 @@
+"""What the answers of an API server mean for whoever asked."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from shared.kubernetes.access import ApiError
+
+_REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
+_BUSY: Final = frozenset(
+    {
+        *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR),
+        *(HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT),
+    }
+)
+
+
+def is_missing(error: ApiError) -> bool:
+    """There is no such object, or there is none any more."""
+    return error.status == HTTPStatus.NOT_FOUND
+
+
+def is_conflict(error: ApiError) -> bool:
+    """It exists already, or is not what the request thought that it was."""
+    return error.status == HTTPStatus.CONFLICT
+
+
+def is_busy(error: ApiError) -> bool:
+    """The same request may succeed in a moment."""
+    return error.status in _BUSY or _is_too_early(error)
+
+
+def is_final(error: ApiError) -> bool:
+    """The same request would be refused again: it is not allowed, too large, not well formed, or over a quota."""
+    return error.status == HTTPStatus.UNPROCESSABLE_ENTITY or (error.status in _REFUSED and not _is_too_early(error))
+
+
+def _is_too_early(error: ApiError) -> bool:
+    """A namespace was made a moment ago, and its service account will be there in the next."""
+    return error.status == HTTPStatus.FORBIDDEN and "serviceaccount" in error.said and "not found" in error.said

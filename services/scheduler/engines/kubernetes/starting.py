@@ -1,0 +1,217 @@
+"""Starts a gang, all of it or nothing, and nothing twice, wherever the process may die in between.
+
+First comes the record, which will own all else. Then its belongings, then all pods, which nobody has given a node yet.
+Only when the last of them is there is the gang released, by a change that only one can make and that a stop makes
+impossible; and only then are pods bound to the nodes that were decided, or let go to whoever decides. So as long as a
+pod may be missing nothing can have run, and a repeated start makes what is missing; afterwards none is made again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from services.scheduler.engines.kubernetes.api import PatientApi
+from services.scheduler.engines.kubernetes.crew import for_each
+from services.scheduler.engines.kubernetes.errors import is_conflict, is_final, is_missing
+from services.scheduler.engines.kubernetes.gangs import (
+    RECORD_LABEL,
+    RECORD_LABEL_VALUE,
+    RELEASED_AT,
+    GangSeen,
+    gang_seen,
+)
+from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen
+from services.scheduler.engines.kubernetes.objects import GangObjects, ObjectSettings, gang_objects
+from services.scheduler.engines.kubernetes.objects.record import RELEASED
+from services.scheduler.engines.kubernetes.paths import ALL_NAMESPACES, collection_path, config_map_path, pod_path
+from services.scheduler.engines.kubernetes.picture import Picture
+from services.scheduler.ports import GangStart, PlaceTakenError, ReplicaStart, StartRefusedError
+from shared.clock import Clock, rfc3339
+from shared.errors import UnavailableError
+from shared.kubernetes.access import ApiError, Json
+from shared.kubernetes.names import MANAGED_BY, MANAGED_BY_LABEL, PHASE_ANNOTATION, node_id
+
+CREATES_AT_ONCE: Final = 32
+BINDINGS_AT_ONCE: Final = 32
+_TAKEN_SHOWN: Final = 3
+_LEFT: Final = "one of its nodes has left the cluster"
+
+
+class Starting:
+    """Makes gangs."""
+
+    def __init__(self, api: PatientApi, picture: Picture, settings: ObjectSettings, clock: Clock) -> None:
+        self._api = api
+        self._picture = picture
+        self._settings = settings
+        self._clock = clock
+
+    async def start(self, gang: GangStart) -> None:
+        """Start every replica that never ran, unless a stop was asked for; raises StartRefusedError."""
+        objects = gang_objects(gang, self._settings)
+        try:
+            record = await self._begin(objects)
+            if record.is_creating:
+                await self._make(gang, objects, record)
+                self._check_places(gang)
+                record = await self._release(record)
+            if record.is_stopping:
+                return
+            await self._let_go(gang, record)
+        except ApiError as error:
+            if is_final(error):
+                raise StartRefusedError(f"Kubernetes refuses it: {error.said}") from error
+            raise
+
+    # --- the record
+
+    async def _begin(self, objects: GangObjects) -> GangSeen:
+        document = _marked(objects.record)
+        path = collection_path("ConfigMap", objects.namespace)
+        try:
+            made = await self._create_in_namespace(path, document, objects.namespace)
+        except ApiError as error:
+            if not is_conflict(error):
+                raise
+            made = await self._api.get(f"{path}/{document['metadata']['name']}")
+        return self._taken(made)
+
+    async def _create_in_namespace(self, path: str, document: Json, namespace: str) -> Json:
+        try:
+            return await self._api.create(path, document)
+        except ApiError as error:
+            if not is_missing(error):
+                raise
+        if self._settings.namespaces.prefix is None:
+            raise StartRefusedError(
+                f"there is no namespace {namespace!r} for gangs; whoever runs the platform makes it"
+            )
+        await self._make_namespace(namespace)
+        return await self._api.create(path, document)
+
+    async def _make_namespace(self, name: str) -> None:
+        metadata = {"name": name, "labels": {MANAGED_BY_LABEL: MANAGED_BY}}
+        await self._ensure(ALL_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+    def _taken(self, document: Json) -> GangSeen:
+        """The record as the server has it, which the picture need not wait for."""
+        record = gang_seen(document)
+        if record is None:
+            raise StartRefusedError(f"{document['metadata']['name']} exists already, and is no record of a gang")
+        self._picture.take_record(record)
+        return record
+
+    async def _release(self, record: GangSeen) -> GangSeen:
+        """From here on pods may run; who has changed the record in between has stopped the gang, or released it."""
+        notes = {PHASE_ANNOTATION: RELEASED, RELEASED_AT: rfc3339(self._clock.now())}
+        path = config_map_path(record.namespace, record.id)
+        change = {"metadata": {"resourceVersion": str(record.version), "annotations": notes}}
+        try:
+            return self._taken(await self._api.patch(path, change))
+        except ApiError as error:
+            if not is_conflict(error):
+                raise
+        present = self._taken(await self._api.get(path))
+        return await self._release(present) if present.is_creating else present
+
+    # --- what it owns
+
+    async def _make(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
+        for document in objects.owned_by(record.uid):
+            await self._ensure(collection_path(document["kind"], record.namespace), document)
+        path = collection_path("Pod", record.namespace)
+
+        async def make(replica: ReplicaStart) -> None:
+            await self._ensure(path, objects.pod(replica, record.uid))
+
+        await for_each(gang.replicas, make, CREATES_AT_ONCE)
+
+    async def _ensure(self, path: str, document: Json) -> None:
+        """Make an object, unless it is there; one of that name with another owner is in the way until it is gone."""
+        try:
+            await self._api.create(path, document)
+        except ApiError as error:
+            if not is_conflict(error):
+                raise
+            name = document["metadata"]["name"]
+            there = await self._api.find(f"{path}/{name}")
+            if there is not None and not _is_same(document, there):
+                raise UnavailableError(f"an older {document['kind']} {name} is still in the way") from error
+            if there is None:
+                await self._api.create(path, document)
+
+    # --- letting it run
+
+    async def _let_go(self, gang: GangStart, record: GangSeen) -> None:
+        """Give pods their nodes, or to those that give them some."""
+        if gang.gang_scheduler == "volcano":
+            return
+        nodes = {node_id(self._settings.cluster, name): name for name in self._picture.nodes}
+
+        async def let_go(replica: ReplicaStart) -> None:
+            path = pod_path(record.namespace, gang.replica_id(replica))
+            if replica.pool.binding == "kubernetes":
+                await self._open_gate(path)
+            elif replica.node in nodes:
+                await self._bind(path, gang.replica_id(replica), nodes[replica.node])
+            else:
+                raise PlaceTakenError(_LEFT)
+
+        await for_each(gang.replicas, let_go, BINDINGS_AT_ONCE)
+
+    async def _bind(self, path: str, pod: str, node: str) -> None:
+        """A pod that has a node already, or that is gone, is left as it is: whoever watches it will tell."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        try:
+            await self._api.create(
+                f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+            )
+        except ApiError as error:
+            if not (is_conflict(error) or is_missing(error)):
+                raise
+
+    async def _open_gate(self, path: str) -> None:
+        try:
+            await self._api.patch(path, {"spec": {"schedulingGates": None}})
+        except ApiError as error:
+            if not is_missing(error):
+                raise
+
+    def _check_places(self, gang: GangStart) -> None:
+        """Look once more whether every node is there and has room, whatever others have taken since it was decided."""
+        nodes = {node_id(self._settings.cluster, name): node for name, node in self._picture.nodes.items()}
+        wanted: defaultdict[str, Amounts] = defaultdict(Amounts)
+        for replica in gang.replicas:
+            if replica.pool.binding == "scheduler" and gang.gang_scheduler == "trainmaster":
+                wanted[replica.node] += Amounts(replica.cpu_m, replica.memory_bytes or 0, replica.gpus)
+        found = (self._problem(nodes.get(node), asked) for node, asked in wanted.items())
+        problems = [problem for problem in found if problem]
+        if problems:
+            raise PlaceTakenError("; ".join(problems[:_TAKEN_SHOWN]))
+
+    def _problem(self, node: NodeSeen | None, asked: Amounts) -> str:
+        if node is None:
+            return _LEFT
+        if node.not_ready_since is not None or node.closed_because:
+            return f"node {node.name} takes no pods any more: {node.not_ready_because or node.closed_because}"
+        left = node.offered - self._picture.held_by_others(node.name)
+        short = asked.cpu_m > left.cpu_m or asked.memory_bytes > left.memory_bytes or asked.gpus > left.gpus
+        return f"others have taken what it needs on node {node.name}" if short else ""
+
+
+def _marked(record: Json) -> Json:
+    """The record with the label by which records are watched."""
+    metadata = record["metadata"]
+    return {**record, "metadata": {**metadata, "labels": {**metadata["labels"], RECORD_LABEL: RECORD_LABEL_VALUE}}}
+
+
+def _is_same(wanted: Json, there: Json) -> bool:
+    """Whether an object of that name is the one that is wanted: of the same owner, and not about to go."""
+    if there["metadata"].get("deletionTimestamp"):
+        return False
+    return _owners(wanted) == _owners(there)
+
+
+def _owners(document: Json) -> set[str]:
+    return {owner["uid"] for owner in document["metadata"].get("ownerReferences") or ()}

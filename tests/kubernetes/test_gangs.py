@@ -1,0 +1,45 @@
+"""Gangs on Kubernetes from start to removal: whole, told once, and nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
+from tests.support.kubernetes.engines import belongings, engine_on, gang_on, kubelets, node_name, pods_of, until_left
+from tests.support.kubernetes.scripts import PodScript
+
+
+@pytest.fixture(params=kinds_of_clusters())
+async def cluster(request, tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with a_cluster(request.param, tmp_path) as made:
+        yield made
+
+
+async def test_a_gang_runs_on_the_nodes_that_were_decided_and_leaves_nothing(cluster):
+    before = await belongings(cluster)
+    gang = gang_on(cluster, "a", "b")
+    async with kubelets(cluster, "a", "b"), engine_on(cluster) as desk:
+        await desk.engine.start(gang)
+        await desk.started(gang)
+        assert {pod["spec"]["nodeName"] for pod in await pods_of(cluster, gang)} == {
+            node_name(cluster, "a"),
+            node_name(cluster, "b"),
+        }
+        assert await desk.engine.stop(gang.id, 5)
+        exits = await desk.exits(gang)
+        assert {(end.cause, end.code) for end in exits} == {("stopped", 143)}
+        await desk.engine.forget(gang.id)
+        await until_left(cluster, before)
+
+
+async def test_exit_codes_are_told_and_ended_pods_stay_until_they_are_forgotten(cluster):
+    def script(pod):
+        return PodScript(run_s=0, exit_code=int(pod["metadata"]["name"][-1]) * 3)
+
+    gang = gang_on(cluster, "a")
+    async with kubelets(cluster, "a", script=script), engine_on(cluster) as desk:
+        assert [end.code for end in await desk.run(gang)] == [0, 3]
+        assert len(await pods_of(cluster, gang)) == 2

@@ -1,0 +1,130 @@
+"""Kubernetes engines over a test's cluster, what they report, and gangs for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from services.scheduler.engines.kubernetes.api import Patience
+from services.scheduler.engines.kubernetes.engine import KubernetesEngine, KubernetesSettings
+from services.scheduler.engines.kubernetes.objects import ObjectSettings
+from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
+from services.scheduler.ports import GangStart, ReplicaStart
+from shared.clock import Clock, SystemClock
+from shared.ids import new_job_id
+from shared.kubernetes.access import connect
+from shared.kubernetes.names import GANG_LABEL, node_id
+from tests.support.kubernetes.clusters import Cluster
+from tests.support.kubernetes.kubelet import SimulatedKubelet
+from tests.support.kubernetes.nodes import NodeSpec
+from tests.support.kubernetes.resources import Json
+from tests.support.kubernetes.scripts import PodScript, annotated
+from tests.support.local_engine import Bench
+
+PLATFORM = "main"
+"""Name of the cluster in the platform."""
+KINDS = ("configmaps", "secrets", "services", "pods")
+POLICIES = "networkpolicies"
+NETWORKING = "networking.k8s.io/v1"
+GONE_S = 30
+
+
+class Shipped:
+    """Agents that have shipped everything at once."""
+
+    async def is_shipped(self, gang: str, nodes: Iterable[str]) -> bool:
+        return True
+
+
+def settings_for(cluster: Cluster, **changes: Any) -> KubernetesSettings:
+    """In the test's own namespace, and in no hurry to lose nodes; a name of its own keeps tests apart on one server."""
+    objects = ObjectSettings(
+        namespaces=Namespaces(cluster.namespace), cluster=cluster.namespace, platform_image="registry.example/tm:1"
+    )
+    quick = KubernetesSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0)
+    return replace(quick, **changes)
+
+
+@asynccontextmanager
+async def engine_on(
+    cluster: Cluster, settings: KubernetesSettings | None = None, clock: Clock | None = None
+) -> AsyncIterator[Bench]:
+    """An engine that is watched while the block runs."""
+    clock = clock or SystemClock()
+    api = await connect(kubeconfig=str(cluster.kubeconfig))
+    engine = await KubernetesEngine.open(settings or settings_for(cluster), api, Shipped(), clock)
+    bench = Bench(engine)
+    watching = asyncio.create_task(bench.watch())
+    try:
+        yield bench
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await engine.close()
+
+
+def node_name(cluster: Cluster, name: str) -> str:
+    """Nodes belong to the whole of a cluster, in which other tests may have theirs."""
+    return f"{cluster.namespace}-{name}"
+
+
+@asynccontextmanager
+async def kubelets(
+    cluster: Cluster, *names: str, script: Callable[[Json], PodScript] = annotated, **more: Any
+) -> AsyncIterator[SimulatedKubelet]:
+    """Kubelets of nodes whose names are the test's own."""
+    nodes = [NodeSpec(node_name(cluster, each), **more) for each in names]
+    try:
+        async with SimulatedKubelet(cluster.api, nodes, script) as found:
+            yield found
+    finally:
+        for each in nodes:
+            await cluster.api.delete(f"/api/v1/nodes/{each.name}")
+
+
+def gang_on(cluster: Cluster, *nodes: str, replicas: int = 2, job: str = "", **parts: Any) -> GangStart:
+    """A gang whose replicas are spread over nodes with these names."""
+    job = job or new_job_id()
+    made = tuple(
+        ReplicaStart(
+            "worker",
+            index,
+            node_id(cluster.namespace, node_name(cluster, nodes[index % len(nodes)])),
+            parts.get("command", "sleep 1000"),
+            env={"TM_JOB_ID": job},
+            memory_bytes=1 << 26,
+            cpu_m=100,
+        )
+        for index in range(replicas)
+    )
+    rest = {"image": "registry.example/train:1", **{key: part for key, part in parts.items() if key != "command"}}
+    return GangStart(job, 1, "u-me", "default", PLATFORM, made, **rest)
+
+
+async def belongings(cluster: Cluster) -> Counter[str]:
+    """Objects of the namespace by kind, to compare before and after."""
+    counts = {kind: len(await _items(cluster.path(kind), cluster)) for kind in KINDS}
+    counts[POLICIES] = len(await _items(cluster.path(POLICIES, group=NETWORKING), cluster))
+    return Counter(counts)
+
+
+async def pods_of(cluster: Cluster, gang: GangStart) -> list[Json]:
+    return await _items(cluster.path("pods"), cluster, labelSelector=f"{GANG_LABEL}={gang.id}")
+
+
+async def until_left(cluster: Cluster, before: Counter[str]) -> None:
+    """Until the namespace holds what it held before."""
+    async with asyncio.timeout(GONE_S):
+        while await belongings(cluster) != before:
+            await asyncio.sleep(0.05)
+
+
+async def _items(path: str, cluster: Cluster, **query: str) -> list[Json]:
+    answer = await cluster.api.get(path, **query)
+    assert answer.status == 200, answer.message
+    items: list[Json] = answer.body["items"]
+    return items
