@@ -87,6 +87,7 @@ class Attempt(Record):
     diagnosis_requested_at: datetime | None = None
     diagnosis: ev.DiagnosisFinished | None = None
     diagnosed_at: datetime | None = None
+    burn_in: ev.BurnInJudged | None = None
     ended: ev.AttemptEnded | None = None
     ended_at: datetime | None = None
     decision: ev.RetryDecided | None = None

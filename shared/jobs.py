@@ -292,7 +292,7 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
     match event.data:
         case ev.ReplicasChanged(changes=changes):
             return {"replicas": _after(attempt.replicas, changes)}
-        case ev.IncidentRaised() | ev.EvidenceCollected() | ev.ProgressReported() as noticed:
+        case ev.IncidentRaised() | ev.EvidenceCollected() | ev.ProgressReported() | ev.BurnInJudged() as noticed:
             return _noticed(attempt, noticed)
         case ev.CodeResolved() as code if attempt.code is None:
             return {"code": code}
@@ -305,8 +305,10 @@ def _observed(attempt: Attempt, event: Event) -> dict[str, object]:
 
 
 def _noticed(
-    attempt: Attempt, noticed: ev.IncidentRaised | ev.EvidenceCollected | ev.ProgressReported
+    attempt: Attempt, noticed: ev.IncidentRaised | ev.EvidenceCollected | ev.ProgressReported | ev.BurnInJudged
 ) -> dict[str, object]:
+    if isinstance(noticed, ev.BurnInJudged):
+        return {} if attempt.burn_in else {"burn_in": noticed}
     if isinstance(noticed, ev.ProgressReported):
         is_newer = attempt.progress is None or attempt.progress.at < noticed.at
         return {"progress": noticed} if is_newer else {}

@@ -1,4 +1,4 @@
-"""Wires the diagnoser: bus, ledger, the handlers of jobs' requests and of checks, health, metrics."""
+"""Wires the diagnoser: bus, ledger, the handlers of jobs' requests, of checks and of first steps, health, metrics."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.api.diagnoses import diagnoses_router
 from services.diagnoser.background import BackgroundChecks
+from services.diagnoser.burn_in import BurnIn
 from services.diagnoser.check_runs import CheckRuns
 from services.diagnoser.handlers import Diagnoses
 from services.diagnoser.on_demand import OnDemand
@@ -24,7 +25,7 @@ from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus
-from shared.bus.streams import DIAGNOSER_CHECKS, DIAGNOSER_REQUESTS
+from shared.bus.streams import DIAGNOSER_CHECKS, DIAGNOSER_REQUESTS, DIAGNOSER_STEPS
 from shared.clock import Clock, SystemClock
 from shared.reacting import Also, ReactingService, reacting_service
 from shared.readmodel import JobReadModel
@@ -32,6 +33,7 @@ from shared.readmodel import JobReadModel
 # A diagnosis is mostly waiting for an agent; others must not wait for it.
 AT_ONCE: Final = 32
 CHECKS_AT_ONCE: Final = 4
+BURN_INS_AT_ONCE: Final = 4
 
 
 async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> ReactingService:
@@ -56,7 +58,10 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
         handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry, leaving).on_requested,
-        also=(Also(DIAGNOSER_CHECKS, runs.on_requested, CHECKS_AT_ONCE),),
+        also=(
+            Also(DIAGNOSER_CHECKS, runs.on_requested, CHECKS_AT_ONCE),
+            Also(DIAGNOSER_STEPS, BurnIn(bus, ledger, clock).on_measured, BURN_INS_AT_ONCE),
+        ),
         registry=registry,
         workers=AT_ONCE,
         works=(ledger.run, log.run, jobs.run, revocations.run, background.run),

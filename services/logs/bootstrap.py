@@ -22,6 +22,7 @@ from services.logs.api.resources import ResourceHandlers, resources_router
 from services.logs.api.scalars import scalars_router
 from services.logs.api.search import search_router
 from services.logs.api.tensorboard import board_pages_router, boards_router
+from services.logs.first_steps import FirstSteps
 from services.logs.handlers import LogHandlers
 from services.logs.holding import Holding
 from services.logs.ingest import Ingest
@@ -84,6 +85,7 @@ class LogsService:
         reader = ScalarReader(self._store.layout)
         scalars = ScalarHandlers(jobs, reader, self._store.bells)
         self._progress = ProgressWatch(self._store, reader, bus, clock)
+        self._first_steps = FirstSteps(self._store, bus, clock)
         auth = TokenAuthenticator(TokenVerifier(keys, clock), self._revocations)
         limits = Limits(settings.tensorboard_max, settings.tensorboard_idle_s)
         self._boards = Boards(settings.own_directory / "tensorboard", find_sandbox, limits, clock)
@@ -132,6 +134,7 @@ class LogsService:
             self._revocations.run(),
             self._boards.run(),
             self._progress.run(),
+            self._first_steps.run(),
         ]
 
     def _checks(self) -> dict[str, Check]:

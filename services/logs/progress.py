@@ -72,6 +72,7 @@ class ProgressWatch:
 
     def __init__(self, store: LogStore, scalars: ScalarReader, events: JobEvents, clock: Clock) -> None:
         self._store = store
+        self._rung = store.bells.listener()
         self._scalars = scalars
         self._events = events
         self._clock = clock
@@ -86,7 +87,7 @@ class ProgressWatch:
 
     async def look(self) -> None:
         """Look at what is due once."""
-        for job in self._store.bells.take_rung() | self._watched.keys():
+        for job in self._rung.take() | self._watched.keys():
             try:
                 await self._look_at(job)
             except (OSError, TrainmasterError) as error:

@@ -81,6 +81,7 @@ WATCHDOG_ATTEMPTS: Final = Reaction(JOBS, "watchdog-attempts", "tm.job.*.state.a
 DIAGNOSER_REQUESTS: Final = Reaction(JOBS, "diagnoser-requests", "tm.job.*.obs.diagnosis.requested")
 # Waits for one of the instances of the diagnoser; only so many checks run at a time, over all of them.
 DIAGNOSER_CHECKS: Final = Reaction(CHECKS, "diagnoser-checks", "tm.check.*.requested", max_ack_pending=4)
+DIAGNOSER_STEPS: Final = Reaction(JOBS, "diagnoser-steps", "tm.job.*.obs.steps.measured")
 SCHEDULER_USAGE: Final = Reaction(JOBS, "scheduler-usage", "tm.job.*.state.attempt.ended")
 # What a billing subscriber reads with; see docs/billing.md.
 BILLING: Final = Reaction(USAGE, "billing", "tm.usage.*", ack_wait_s=60.0, max_ack_pending=1024)
@@ -103,6 +104,7 @@ REACTIONS: Final = (
     BILLING,
     DIAGNOSER_REQUESTS,
     DIAGNOSER_CHECKS,
+    DIAGNOSER_STEPS,
     LOGS_DELETIONS,
     *(logs_partition(partition) for partition in range(LOG_PARTITIONS)),
     *(watchdog_partition(partition) for partition in range(LOG_PARTITIONS)),

@@ -1,4 +1,4 @@
-"""What a diagnosis measured, as its report tells it: figures of nodes and devices, pairs of nodes, and beliefs."""
+"""What a diagnosis measured, as its report tells it: figures of nodes and devices, pairs, beliefs, steps of ranks."""
 
 from __future__ import annotations
 
@@ -46,3 +46,32 @@ class PartBelief(Fact):
     suspicion: float
     evidence: tuple[float, ...]
     fails: float = 0.0
+
+
+class RankSteps(Fact):
+    """How long the first steps of one rank took, in columns: one entry for a window of steps, its middle step.
+
+    `rank` counts processes where the training told it, else replicas. Where only step times are known `wait_ms` is
+    empty, and they stand in `compute_ms`. `data_ms` is the part of `compute_ms` that waited for the next batch.
+    """
+
+    role: str
+    index: int
+    rank: int
+    last_steps: tuple[int, ...]
+    compute_ms: tuple[float, ...]
+    wait_ms: tuple[float, ...] = ()
+    data_ms: tuple[float, ...] = ()
+
+
+class SlowRank(Fact):
+    """A rank that held the others up in the first steps of an attempt; `why` has the figures in words."""
+
+    role: str
+    index: int
+    rank: int
+    node: str
+    compute_ms: float
+    middle_ms: float
+    windows: int
+    why: Sentence

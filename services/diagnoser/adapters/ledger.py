@@ -15,7 +15,7 @@ from shared.bus import Bus, CaughtUp
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import Clock
-from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged
+from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged, NodeLagged
 from shared.jobs import Recorded
 
 # A node that was taken out returns when it is rather good than bad.
@@ -71,6 +71,20 @@ class HealthLedger:
                 part=f"{part.diagnosis}/{getattr(payload, 'health', '')}".rstrip("/"),
             )
             await self.reached(await self._bus.observe(event, subject=f"{subject}.{payload.SUFFIX}"))
+
+    async def doubt(self, lagged: NodeLagged) -> None:
+        """Put on record that a rank on a node held others up; once for an attempt. Raises BusUnavailableError."""
+        event = Event.of(
+            lagged,
+            job=lagged.node,
+            attempt=0,
+            time=self._clock.now(),
+            owner="",
+            project="",
+            part=f"{lagged.job}-{lagged.attempt}",
+        )
+        subject = f"tm.node.{Cluster.id_of(lagged.cluster)}.{lagged.node}.{lagged.SUFFIX}"
+        await self.reached(await self._bus.observe(event, subject=subject))
 
     async def reached(self, sequence: int) -> None:
         """Return once the event with this sequence is in the book."""

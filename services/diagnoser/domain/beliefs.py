@@ -1,7 +1,8 @@
 """What is believed of a part (a device, a link, a node): how likely it is bad, from the tests that it was in. Pure.
 
 A part is good, or bad in one of four ways: a fault shows always, in half of the tests, in a quarter, or in an eighth
-(`SHOWS`). A good part fails a test by chance, too (`CHANCE`). How much more likely what was seen is if the part is bad
+(`SHOWS`). A good part fails a test by chance, too (`CHANCE`), and looks slow in a job by chance more often
+(`WEAK_CHANCE`). How much more likely what was seen is if the part is bad
 in each way than if it is good, is kept as a logarithm, its evidence; with how likely such a part is bad before any test
 that gives, by Bayes, how likely each of the five is. Evidence fades: half of it is gone after `HALF_LIFE_H` hours, so
 an old failure is forgiven when nothing followed, and an old success vouches for nobody. For the same reason successes
@@ -17,6 +18,7 @@ from typing import Final
 
 SHOWS: Final = (0.97, 0.5, 0.25, 0.125)
 CHANCE: Final = 0.01
+WEAK_CHANCE: Final = 0.05
 NODE_IS_BAD: Final = 0.01
 LINK_IS_BAD: Final = 0.003
 HALF_LIFE_H: Final = 72.0
@@ -62,6 +64,11 @@ class Belief:
         of_fail, of_pass = (math.log(CHANCE), math.log(1 - CHANCE))
         more = (fails * (math.log(shows) - of_fail) + passes * (math.log(1 - shows) - of_pass) for shows in SHOWS)
         return self._with((old + new for old, new in zip(self.evidence, more, strict=True)), self.fails + fails)
+
+    def doubted(self) -> Belief:
+        """The belief after one weak sign: something looked wrong that has other causes, too, and is no failed test."""
+        more = (math.log(shows) - math.log(WEAK_CHANCE) for shows in SHOWS)
+        return self._with((old + new for old, new in zip(self.evidence, more, strict=True)), self.fails)
 
     def learned(self, weights: Weights, fails: float) -> Belief:
         """The belief that has these weights, after so many more failures that are this part's."""

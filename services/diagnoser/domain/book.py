@@ -2,8 +2,8 @@
 
 It is the fold of the events of NODES. A diagnosis leaves the beliefs in the parts that it tested, which fade from then
 on, and its figures, which later ones are compared with. A pass holds for `VALID_H` hours, unless the node is suspect or
-something was heard of it since: a suspicion after a failed job, an order, a state, other hardware. A diagnosis with
-pretended faults changes nothing.
+something was heard of it since: a suspicion after a failed job, a rank that held others up, an order, a state, other
+hardware. What looked slow in a job counts once for each job. A diagnosis with pretended faults changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
 from services.diagnoser.domain.pairing import is_link
-from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
+from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeLagged, NodeMarked, NodeReported, NodeSuspected
 from shared.jobs import Recorded
 
 VALID_H: Final = 24.0
@@ -48,6 +48,7 @@ class NodePage:
     diagnosed_at: datetime | None = None
     suspected_at: datetime | None = None
     passed_at: datetime | None = None
+    lagged_in: str = ""
     state: str = ""
     own: dict[str, deque[float]] = field(default_factory=dict)
 
@@ -73,6 +74,9 @@ class Book:
             case NodeSuspected():
                 self._parts[node] = Remembered(self.belief(node, at).after(fails=1), at)
                 page.passed_at, page.suspected_at = None, at
+            case NodeLagged(job=job) if job != page.lagged_in:
+                self._parts[node] = Remembered(self.belief(node, at).doubted(), at)
+                page.passed_at, page.suspected_at, page.lagged_in = None, at, job
             case NodeReported() as reported:
                 page.passed_at = None if page.reported and page.reported != reported else page.passed_at
                 page.reported = reported

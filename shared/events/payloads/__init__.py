@@ -7,8 +7,17 @@ from typing import Final
 from shared.events.payloads.base import Author, Kind, Payload, Unknown
 from shared.events.payloads.checks import CheckEnded, CheckRequested, CheckStarted
 from shared.events.payloads.names import LeaderElected, NameClaimed, NameReleased
-from shared.events.payloads.nodes import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeReported, NodeSuspected
+from shared.events.payloads.nodes import (
+    NodeChanged,
+    NodeDiagnosed,
+    NodeJudged,
+    NodeLagged,
+    NodeMarked,
+    NodeReported,
+    NodeSuspected,
+)
 from shared.events.payloads.observations import (
+    BurnInJudged,
     CodeResolved,
     DiagnosisFinished,
     DiagnosisRequested,
@@ -17,6 +26,7 @@ from shared.events.payloads.observations import (
     LogsRemoved,
     ProgressReported,
     ReplicasChanged,
+    StepsMeasured,
 )
 from shared.events.payloads.platform import OutageSuspected
 from shared.events.payloads.transitions import (
@@ -60,6 +70,8 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     LogsRemoved,
     EvidenceCollected,
     ProgressReported,
+    StepsMeasured,
+    BurnInJudged,
     NameClaimed,
     NameReleased,
     LeaderElected,
@@ -72,6 +84,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     CheckRequested,
     CheckStarted,
     CheckEnded,
+    NodeLagged,
     OutageSuspected,
     UsageMetered,
     UsageCorrected,
@@ -84,6 +97,7 @@ __all__ = [
     "Admitted",
     "AttemptEnded",
     "Author",
+    "BurnInJudged",
     "CheckEnded",
     "CheckRequested",
     "CheckStarted",
@@ -102,6 +116,7 @@ __all__ = [
     "NodeChanged",
     "NodeDiagnosed",
     "NodeJudged",
+    "NodeLagged",
     "NodeMarked",
     "NodeReported",
     "NodeSuspected",
@@ -115,6 +130,7 @@ __all__ = [
     "ReplicasChanged",
     "RetryDecided",
     "Started",
+    "StepsMeasured",
     "StopRequested",
     "Stopped",
     "Submitted",

@@ -129,3 +129,23 @@ class NodeSuspected(Payload):
     rule: str
     line: str | None = None
     at: Time | None = None
+
+
+class NodeLagged(Payload):
+    """A rank on this node held the others of its job up in the first steps: a weak sign against the node.
+
+    `reason` has the figures.
+    """
+
+    TYPE = "trainmaster.node.lagged.v1"
+    SUFFIX = "lagged"
+    KIND = "node"
+    AUTHOR = "diagnoser"
+
+    cluster: str
+    node: str
+    name: str = ""
+    job: str
+    attempt: int
+    rank: int
+    reason: Sentence

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from shared.events.facts import NodeFinding, ReplicaChange, ReplicaRef, Sentence, Time
+from shared.events.measured import RankSteps, SlowRank
 from shared.events.payloads.base import Payload
 
 
@@ -104,6 +105,40 @@ class ProgressReported(Payload):
     steps_per_second: float | None = None
     fraction: float | None = None
     estimated_end: Time | None = None
+
+
+class StepsMeasured(Payload):
+    """What the first steps of an attempt took on each rank, once enough of them are known; one for an attempt.
+
+    `source` says whether the training told it with the hook, or it was read off the log or the scalars.
+    """
+
+    TYPE = "trainmaster.steps.measured.v1"
+    SUFFIX = "steps.measured"
+    KIND = "obs"
+    AUTHOR = "logs"
+
+    source: Literal["hook", "log", "scalars"]
+    ranks: tuple[RankSteps, ...]
+
+
+class BurnInJudged(Payload):
+    """Whether a rank stood out in the first steps of an attempt; the job is left alone whatever is found.
+
+    `suspects` are told of in the ledger of nodes, too. Where there was nothing to compare, `message` says why.
+    """
+
+    TYPE = "trainmaster.burnin.judged.v1"
+    SUFFIX = "burnin.judged"
+    KIND = "obs"
+    AUTHOR = "diagnoser"
+
+    source: Literal["hook", "log", "scalars"]
+    ranks: int
+    last_step: int
+    middle_ms: float | None = None
+    suspects: tuple[SlowRank, ...] = ()
+    message: Sentence = ""
 
 
 class LogsRemoved(Payload):

@@ -32,6 +32,7 @@ from services.scheduler.engines.local.preparation import (
     FILES,
     HOSTS,
     LOOPBACK,
+    PYTHON,
     describe_replica,
     event_files_on_host,
 )
@@ -157,12 +158,14 @@ class Launcher:
         base = {"PATH": self._machine.path_variable, "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108  # the replica's own
         gpus = {"CUDA_VISIBLE_DEVICES": ",".join(start.devices)} if self._machine.has_gpus else {}
         if isinstance(self._machine.shut_in, Sandbox):
-            return {**base, **start.env, **gang.secrets, **port, **gpus, "TM_PHASE_FILE": f"/tmp/{PHASE_FILE}"}  # noqa: S108
+            path = _python_path({**start.env, **gang.secrets}, ETC_FILES)
+            return {**base, **start.env, **gang.secrets, **port, **gpus, **path, "TM_PHASE_FILE": f"/tmp/{PHASE_FILE}"}  # noqa: S108
         base |= {"HOME": str(replica.tmp), "TMPDIR": str(replica.tmp)}
         phase = {"TM_PHASE_FILE": str(replica.tmp / PHASE_FILE)}
         addresses = {"MASTER_ADDR": LOOPBACK, "PET_MASTER_ADDR": LOOPBACK}
         env = _with_real_paths(start.env, gang_dir.etc / FILES)
-        return {**base, **env, **gang.secrets, **port, **addresses, **gpus, **phase}
+        path = _python_path({**env, **gang.secrets}, str(gang_dir.etc / FILES))
+        return {**base, **env, **gang.secrets, **port, **addresses, **gpus, **phase, **path}
 
     def _shut_in(
         self, gang_dir: GangDir, gang: GangStart, start: ReplicaStart, mounts: tuple[Bind, ...], stack: ExitStack
@@ -208,6 +211,11 @@ def _with_real_paths(env: Mapping[str, str], files: Path) -> dict[str, str]:
         name: str(files / value.removeprefix(inside)) if value.startswith(inside) else value
         for name, value in env.items()
     }
+
+
+def _python_path(env: Mapping[str, str], files: str) -> dict[str, str]:
+    """What training code may import of the platform, behind what the job wants."""
+    return {"PYTHONPATH": ":".join(filter(None, (env.get("PYTHONPATH"), f"{files}/{PYTHON}")))}
 
 
 def _open(path: Path, flags: int, stack: ExitStack) -> int:

@@ -35,6 +35,10 @@ def suspected() -> ev.NodeSuspected:
     return ev.NodeSuspected(cluster="main", node="n-1", job="tj-a", attempt=1, rule="xid-79")
 
 
+def lagged(job: str = "tj-a") -> ev.NodeLagged:
+    return ev.NodeLagged(cluster="main", node="n-1", job=job, attempt=1, rank=2, reason="slow")
+
+
 def marked(wish: str) -> ev.NodeMarked:
     return ev.NodeMarked.model_validate({"cluster": "main", "node": "n-1", "wish": wish, "by": "ada", "reason": "work"})
 
@@ -51,7 +55,15 @@ def test_a_pass_holds_for_a_day() -> None:
 
 
 @pytest.mark.parametrize(
-    "since", [suspected(), marked("Ready"), marked("Quarantined"), diagnosed(verdict="amber"), diagnosed(verdict="red")]
+    "since",
+    [
+        suspected(),
+        lagged(),
+        marked("Ready"),
+        marked("Quarantined"),
+        diagnosed(verdict="amber"),
+        diagnosed(verdict="red"),
+    ],
 )
 def test_whatever_is_heard_of_a_node_since_ends_its_pass(since: ev.Payload) -> None:
     assert not book_of(diagnosed(), since).is_valid("n-1", NOW)
@@ -70,6 +82,17 @@ def test_a_suspicion_after_a_failed_job_makes_a_suspect_until_it_has_faded() -> 
     book = book_of(suspected())
     assert list(book.suspects(NOW)) == ["n-1"]
     assert book.suspects(NOW + timedelta(days=30)) == {}
+
+
+def test_a_rank_that_held_others_up_makes_a_suspect_though_less_than_a_failed_job_does() -> None:
+    book = book_of(lagged())
+    assert 0.05 <= book.suspects(NOW)["n-1"] < book_of(suspected()).suspects(NOW)["n-1"] < 0.5
+
+
+def test_slow_ranks_count_once_for_each_job() -> None:
+    once, twice = book_of(lagged()).suspects(NOW)["n-1"], book_of(lagged(), lagged("tj-b")).suspects(NOW)["n-1"]
+    assert book_of(lagged(), lagged()).suspects(NOW)["n-1"] == once
+    assert twice > 0.5
 
 
 def test_beliefs_of_a_diagnosis_are_remembered_and_fade() -> None:
