@@ -48,4 +48,4 @@ def test_a_rank_that_holds_the_others_up_is_named_and_its_node_remembered(platfo
 
     page = platform.cli("describe", "lagging").stdout
     assert f"rank 2 (worker-2) on {suspect['nodeName']}" in page
-    assert "node.lagged" in platform.cli("describe", "node", suspect["nodeName"]).stdout
+    assert "lagged:" in platform.cli("describe", "node", suspect["nodeName"]).stdout

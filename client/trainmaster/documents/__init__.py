@@ -6,6 +6,7 @@ Catalog documents stay JSON.
 from __future__ import annotations
 
 from trainmaster.documents.answers import Applied, Page, Upload
+from trainmaster.documents.burn_in import BurnIn, SlowRank
 from trainmaster.documents.events import JobEvent
 from trainmaster.documents.explanations import Blocker, Change, Explanation, Holder, Plan
 from trainmaster.documents.jobs import (
@@ -29,6 +30,7 @@ __all__ = [
     "Applied",
     "Attempt",
     "Blocker",
+    "BurnIn",
     "Change",
     "Curve",
     "Decision",
@@ -50,5 +52,6 @@ __all__ = [
     "Replica",
     "ReplicaExit",
     "ScalarPoint",
+    "SlowRank",
     "Upload",
 ]

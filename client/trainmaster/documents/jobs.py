@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from trainmaster.decoding import Document, Fields
+from trainmaster.documents.burn_in import BurnIn
 from trainmaster.documents.progress import Progress
 from trainmaster.errors import InputError
 
@@ -143,6 +144,7 @@ class Attempt:
     evidence: tuple[Evidence, ...]
     decision: Decision | None
     progress: Progress | None = None
+    burn_in: BurnIn | None = None
     replaced: tuple[Replaced, ...] = ()
 
 
@@ -229,6 +231,7 @@ def _attempt(fields: Fields) -> Attempt:
         incidents=tuple(_incident(incident) for incident in fields.each("incidents")),
         evidence=tuple(_evidence(evidence) for evidence in fields.each("evidence")),
         decision=_decision(decision) if decision.document else None,
+        burn_in=BurnIn.of(burn_in) if (burn_in := fields.fields("burnIn")).document else None,
         progress=Progress.of(progress) if (progress := fields.fields("progress")).document else None,
         replaced=tuple(_replaced(each) for each in fields.each("replaced")),
     )

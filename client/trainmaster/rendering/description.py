@@ -13,6 +13,7 @@ from rich.text import Text
 from trainmaster.decoding import Fields
 from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job, Replaced
 from trainmaster.rendering.amounts import money
+from trainmaster.rendering.burn_in import burn_in_lines
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
 from trainmaster.rendering.progress import told
@@ -129,6 +130,8 @@ def _attempt(attempt: Attempt) -> Group:
         parts += [text(line) for line in _diagnosis(attempt.diagnosis)]
     if attempt.progress:
         parts.append(text(f"progress at {date_time(attempt.progress.at)}: {told(attempt.progress)}"))
+    if attempt.burn_in:
+        parts += [text(line) for line in burn_in_lines(attempt.burn_in)]
     if attempt.end_reason:
         parts.append(text(": ".join(filter(None, (f"ended: {attempt.end_reason}", attempt.message)))))
     parts += [text(line) for line in _incidents(attempt.incidents)]

@@ -14,8 +14,9 @@ from typing import Final
 from rich.table import Table
 
 from trainmaster.decoding import Fields
-from trainmaster.documents import JobEvent, Progress, ReplicaExit
+from trainmaster.documents import BurnIn, JobEvent, Progress, ReplicaExit
 from trainmaster.rendering.amounts import exit_text, size
+from trainmaster.rendering.burn_in import burn_in_sentence
 from trainmaster.rendering.moments import clock_time, took
 from trainmaster.rendering.progress import told
 from trainmaster.rendering.style import STATE_STYLES, printable, table, text
@@ -179,4 +180,6 @@ _SENTENCES: Final[Mapping[str, Callable[[Fields], str]]] = {
     "incident.raised": _incident,
     "progress.reported": lambda data: told(Progress.of(data)),
     "evidence.collected": _evidence,
+    "steps.measured": lambda data: f"of {len(tuple(data.each('ranks')))} ranks",
+    "burnin.judged": lambda data: burn_in_sentence(BurnIn.of(data)),
 }

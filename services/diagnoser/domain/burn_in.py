@@ -29,6 +29,7 @@ FEWEST_WINDOWS: Final = 4
 PERSISTENT: Final = 0.8
 _WAITED_FOR: Final = 0.5
 _SLOW_NODES: Final = 4
+_MUCH: Final = 10
 
 Place = tuple[str, int]
 Key = tuple[str, int, int]
@@ -125,7 +126,6 @@ def _slow(rank: RankSteps, compared: Sequence[_Compared], node_of: Mapping[Place
         return None
     own_ms = statistics.median(each.own_ms for each in slow)
     middle_ms = statistics.median(each.middle_ms for each in slow)
-    part = 100 * own_ms / middle_ms if middle_ms else math.inf
     return SlowRank(
         role=rank.role,
         index=rank.index,
@@ -135,11 +135,16 @@ def _slow(rank: RankSteps, compared: Sequence[_Compared], node_of: Mapping[Place
         middle_ms=round(middle_ms, 3),
         windows=len(slow),
         why=(
-            f"rank {rank.rank} ({rank.role}-{rank.index}) needs {own_ms:.4g} ms for a step, {part:.0f} % of the "
-            f"{middle_ms:.4g} ms that the others need in the middle, in {len(slow)} of {len(compared)} windows"
+            f"rank {rank.rank} ({rank.role}-{rank.index}) needs {own_ms:.4g} ms for a step, "
+            f"{_part(own_ms, middle_ms)} {middle_ms:.4g} ms that the others need in the middle, in {len(slow)} of {len(compared)} windows"
             f"{_waited(slow)}"
         ),
     )
+
+
+def _part(own_ms: float, middle_ms: float) -> str:
+    times = own_ms / middle_ms if middle_ms else math.inf
+    return f"{100 * times:.0f} % of the" if times < _MUCH else f"{times:.0f} times the"
 
 
 def _waited(slow: Sequence[_Compared]) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from services.submitter.domain.answers import Answer
 from services.submitter.domain.diagnosis_documents import Diagnosis, ReplacedNodes
 from shared.events import (
+    BurnInJudged,
     EvidenceCollected,
     IncidentRaised,
     ProgressReported,
@@ -134,6 +135,45 @@ class CodeVersion(Answer):
         return cls(kind=code.kind, uri=code.uri, digest=code.digest, revision=commit)
 
 
+class SlowRank(Answer):
+    """A rank that held the others up: what a step of it took, what those of the others took in the middle, and why."""
+
+    role: str
+    index: int
+    rank: int
+    node: str
+    node_name: str
+    compute_ms: float
+    middle_ms: float
+    windows: int
+    why: str
+
+
+class BurnIn(Answer):
+    """What the first steps of the attempt say of its ranks; the attempt is left alone whatever that is.
+
+    `source` is hook, log or scalars. Where nothing could be compared `message` says why.
+    """
+
+    source: str
+    ranks: int
+    last_step: int
+    middle_ms: float | None
+    suspects: list[SlowRank]
+    message: str
+
+    @classmethod
+    def of(cls, burn_in: BurnInJudged | None, attempt: Attempt) -> Self | None:
+        """The verdict as the API tells it; None where there is none."""
+        if burn_in is None:
+            return None
+        names = {replica.node: replica.where for replica in attempt.replicas.values()}
+        suspects = [
+            SlowRank(**each.model_dump(), node_name=names.get(each.node, each.node)) for each in burn_in.suspects
+        ]
+        return cls(**{**burn_in.model_dump(), "suspects": suspects})
+
+
 class ReplicaName(Answer):
     """Which replica of the attempt."""
 
@@ -251,6 +291,7 @@ class AttemptStatus(Answer):
     placement: Placement | None
     code: CodeVersion | None
     diagnosis: Diagnosis | None
+    burn_in: BurnIn | None
     replaced: list[ReplacedNodes]
     replicas: list[ReplicaStatus]
     incidents: list[Incident]
@@ -260,7 +301,7 @@ class AttemptStatus(Answer):
 
     @classmethod
     def of(cls, attempt: Attempt, resolved: Resolved, *, detailed: bool) -> Self:
-        """The attempt; without placement, diagnosis, replicas and incidents where a list is made."""
+        """The attempt; without placement, diagnosis, burn-in, replicas and incidents where a list is made."""
         placed, ended = attempt.placement, attempt.ended
         pools = {role.pool: role.pool_name for role in resolved.roles}
         replicas = attempt.replicas.values() if detailed else ()
@@ -281,6 +322,7 @@ class AttemptStatus(Answer):
             placement=placement,
             code=CodeVersion.of(resolved.code, attempt) if resolved.code else None,
             diagnosis=Diagnosis.of(attempt) if detailed else None,
+            burn_in=BurnIn.of(attempt.burn_in, attempt) if detailed else None,
             replaced=[ReplacedNodes.of(each) for each in attempt.replaced] if detailed else [],
             replicas=[ReplicaStatus.of(replica) for replica in replicas],
             incidents=[Incident.of(incident) for incident in incidents],

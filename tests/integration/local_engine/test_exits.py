@@ -105,6 +105,18 @@ async def test_no_descriptor_of_the_platform_reaches_the_command(desk: Bench, ho
     assert log_of(home, gang).split() == ["0", "1", "2", "3"]  # the last is that of the listing
 
 
+@pytest.mark.parametrize("own", [{}, {"PYTHONPATH": "/tmp/own"}], ids=["none", "one"])
+async def test_training_code_imports_the_hook_behind_what_the_job_has_for_itself(
+    desk: Bench, home: Path, own: dict[str, str]
+):
+    look = f"{sys.executable} -c 'import sys, trainmaster_hook as hook; print(sys.path[1], hook.watch_steps(0, [1]))'"
+    gang = gang_of(f"mkdir -p /tmp/own; {look}", env=own)
+    await desk.run(gang)
+    first, batches = log_of(home, gang).splitlines()[-1].split(maxsplit=1)
+    assert first == own.get("PYTHONPATH", first)
+    assert "_Batches" in batches
+
+
 async def test_the_environment_is_made_from_scratch(desk: Bench, home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PLATFORM_SECRET", "x")
     gang = gang_of("env", env={"LD_LIBRARY_PATH": "/nowhere", "MASTER_ADDR": "a-host", "LANG": "de_DE.UTF-8"})
@@ -122,6 +134,7 @@ async def test_the_environment_is_made_from_scratch(desk: Bench, home: Path, mon
         "PET_MASTER_PORT",
         "PET_MASTER_ADDR",
         "TM_PHASE_FILE",
+        "PYTHONPATH",
     }
     assert set(env) - own - {"PWD", "SHLVL", "_", "TMPDIR"} == {"TM_JOB_ID", "TM_ATTEMPT", "TM_ROLE", "TM_INDEX"}
     assert env["LANG"] == "de_DE.UTF-8"

@@ -114,6 +114,18 @@ class TestDescription:
             first = lines.index(told[0])
             assert lines[first : first + len(told)] == told
 
+    def test_ranks_that_held_the_others_up_are_told_with_their_nodes(self, shown: Shown) -> None:
+        slow = {"role": "worker", "index": 1, "rank": 1, "nodeName": "beta", "why": "it needs 40 ms"}
+        burn_in = {"source": "hook", "ranks": 4, "lastStep": 130, "suspects": [slow] * 11, "message": ""}
+        lines = page(shown, job_document(attempts=[attempt_document() | {"burnIn": burn_in}])).splitlines()
+        assert lines.count("  rank 1 (worker-1) on beta, suspect: it needs 40 ms") == 10
+        assert "  and 1 more suspect ranks" in lines
+
+    def test_first_steps_that_could_not_be_compared_say_why(self, shown: Shown) -> None:
+        burn_in = {"source": "hook", "ranks": 2, "lastStep": 130, "suspects": [], "message": "too few ranks"}
+        text = page(shown, job_document(attempts=[attempt_document() | {"burnIn": burn_in}]))
+        assert "first steps: 2 ranks up to step 130, by the hook: too few ranks" in text.splitlines()
+
     def test_replaced_nodes_are_told_with_their_reason(self, shown: Shown) -> None:
         replaced = {"at": "2026-01-02T12:00:03Z", "left": ["beta"], "taken": ["gamma"], "reason": "beta: slow"}
         text = page(shown, job_document(attempts=[attempt_document() | {"replaced": [replaced]}]))

@@ -82,6 +82,17 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
             {"rule": "hang", "line": "silent", "action": "stop"},
             "rule hang matched: silent; the attempt is stopped",
         ),
+        ("steps.measured", {"source": "hook", "ranks": [{"rank": 0}, {"rank": 1}]}, "of 2 ranks"),
+        (
+            "burnin.judged",
+            {"source": "hook", "ranks": 4, "lastStep": 130, "suspects": [{"rank": 2}]},
+            "4 ranks up to step 130, by the hook: rank 2 held the others up",
+        ),
+        (
+            "burnin.judged",
+            {"source": "log", "ranks": 3, "lastStep": 90, "suspects": []},
+            "3 ranks up to step 90, by lines of the logs: none stands out",
+        ),
         ("novelty.happened", {"x": 1}, ""),
     ],
 )

@@ -110,6 +110,11 @@ def test_the_reason_has_the_figures() -> None:
     )
 
 
+def test_what_is_many_times_as_slow_is_told_as_such() -> None:
+    (suspect,) = judged(synchronous(lambda number, _window: 400 if number == 2 else 20, 4)).suspects
+    assert "needs 400 ms for a step, 20 times the 20 ms that" in suspect.why
+
+
 def test_a_rank_that_nobody_waits_for_is_no_suspect() -> None:
     ranks = [rank(number, [40 if number == 2 else 20] * WINDOWS, [3] * WINDOWS) for number in range(4)]
     assert suspects(ranks) == []

@@ -153,3 +153,17 @@ def test_replaced_nodes_are_told_by_their_names() -> None:
     assert (told["round"], told["left"], told["taken"], told["reason"]) == (2, ["vm-1"], ["vm-2"], "vm-1: slow")
     assert attempt["placement"]["roles"][0]["nodes"] == ["n-2", "n-2"]
     assert attempt["diagnosis"] is None
+
+
+def test_ranks_that_stood_out_in_the_first_steps_are_told_with_the_names_of_their_nodes() -> None:
+    slow = ev.SlowRank(
+        role="worker", index=1, rank=1, node="n-1", compute_ms=40, middle_ms=20, windows=12, why="it needs 40 ms"
+    )
+    burn_in = ev.BurnInJudged(source="hook", ranks=4, last_step=130, middle_ms=20, suspects=(slow,))
+    job = job_after(placed(2), ev.Started(), burn_in, ev.BurnInJudged(source="log", ranks=1, last_step=1))
+    (attempt,) = JobDocument.of(job).model_dump(mode="json")["status"]["attempts"]
+    assert (attempt["burnIn"]["source"], attempt["burnIn"]["lastStep"]) == ("hook", 130)
+    (told,) = attempt["burnIn"]["suspects"]
+    assert (told["rank"], told["nodeName"], told["computeMs"], told["why"]) == (1, "n-1", 40, "it needs 40 ms")
+    (listed,) = JobDocument.of(job, detailed=False).status.attempts
+    assert listed.burn_in is None
