@@ -136,8 +136,8 @@ def _slow(rank: RankSteps, compared: Sequence[_Compared], node_of: Mapping[Place
         windows=len(slow),
         why=(
             f"rank {rank.rank} ({rank.role}-{rank.index}) needs {own_ms:.4g} ms for a step, "
-            f"{_part(own_ms, middle_ms)} {middle_ms:.4g} ms that the others need in the middle, in {len(slow)} of {len(compared)} windows"
-            f"{_waited(slow)}"
+            f"{_part(own_ms, middle_ms)} {middle_ms:.4g} ms that the others need in the middle, "
+            f"in {len(slow)} of {len(compared)} windows{_waited(slow)}"
         ),
     )
 
