@@ -139,17 +139,21 @@ class _Follower(Generic[T]):
         self.trouble = ""
 
     async def stretch(self) -> AsyncGenerator[Told[T], None]:
-        """List where that is needed, and watch until the stream ends; one without any event counts as a failure."""
-        if not self._version:
+        """List where that is needed, and watch until the stream ends; one without any event counts as a failure.
+
+        A version that is forgotten as soon as it was listed counts as one, too; an old one is simply listed anew.
+        """
+        fresh = not self._version
+        if fresh:
             listed = await self._list()
             self.trouble = ""
             yield listed
+        moved = False
         try:
             async with aclosing(await self._collection.changes(self._version)) as stream:
                 if self.trouble:
                     self.trouble = ""
                     yield Watching()
-                moved = False
                 async for event in stream:
                     news = self._take(event)
                     moved, self.failures = True, 0
@@ -160,6 +164,7 @@ class _Follower(Generic[T]):
             if error.status != GONE:
                 raise
             self._version = ""
+            self.failures += fresh and not moved
 
     async def _list(self) -> Listed[T]:
         objects: list[T] = []

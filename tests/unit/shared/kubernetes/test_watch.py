@@ -159,3 +159,16 @@ async def test_streams_that_end_at_once_are_not_asked_for_without_a_pause():
     waiting.cancel()
     await asyncio.wait([waiting])
     await news.aclose()
+
+
+async def test_a_server_that_forgets_what_it_has_just_listed_is_not_asked_without_a_pause():
+    server, clock = Server([page(5)] * 50, [EXPIRED] * 50), ManualClock()
+    news = follow(server, str, clock)
+    assert await anext(news) == Listed(())
+    waiting = asyncio.ensure_future(anext(news))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server.asked == ["list", "watch 5"]
+    await clock.advance(0.5)
+    assert await waiting == Listed(())
+    await news.aclose()
