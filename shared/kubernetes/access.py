@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlencode
@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
+from yarl import URL
 
 from shared.errors import TrainmasterError, UnavailableError
 
@@ -27,6 +28,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 REQUEST_S: Final = 30.0
 CONNECT_S: Final = 10.0
+HEARTBEAT_S: Final = 20.0
 PARALLEL_REQUESTS: Final = 64
 PATCH_TYPE: Final = "application/merge-patch+json"
 _SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
@@ -87,6 +89,29 @@ class KubernetesApi:
                 raise error_of(answer.status, await answer.read())
         return _stream_of(answer)
 
+    @asynccontextmanager
+    async def socket(
+        self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A websocket for as long as it is used; raises ApiError where it is refused, or UnavailableError."""
+        headers: dict[str, str] = {}
+        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
+        url = f"{self._client.configuration.host}{path}?{urlencode(query)}"
+        async with _reached():
+            opened = await self._session().ws_connect(
+                URL(url, encoded=True), headers=headers, protocols=protocols, heartbeat=HEARTBEAT_S, max_msg_size=0
+            )
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        """The session of all requests, which the client makes with the first of them."""
+        rest = self._client.rest_client
+        rest.pool_manager = rest.pool_manager or rest._create_pool_manager()  # noqa: SLF001  # as its own sockets do
+        return rest.pool_manager
+
     async def _send(
         self, method: Method, path: str, query: Json | None, body: Json | None, within: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
@@ -146,6 +171,8 @@ async def _reached() -> AsyncIterator[None]:
     """Whatever keeps a request from being answered is one thing to who asks."""
     try:
         yield
+    except aiohttp.WSServerHandshakeError as error:
+        raise ApiError(error.status, "", "the connection was refused") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise UnavailableError(f"the Kubernetes API server does not answer: {_why(error)}") from error
 

@@ -7,7 +7,8 @@ runtime's seccomp profile, no root. Only where an admin allows it may an image r
 from __future__ import annotations
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
-from services.scheduler.engines.kubernetes.objects.settings import PodUser
+from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings, PodUser
+from shared.kubernetes import names
 
 
 def pod_security(user: PodUser) -> Json:
@@ -24,3 +25,20 @@ def pod_security(user: PodUser) -> Json:
 def container_security() -> Json:
     """The security context of each container."""
     return {"allowPrivilegeEscalation": False, "privileged": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def pod_security_level(settings: ObjectSettings) -> str:
+    """The Pod Security level that a namespace of jobs can have: the strictest under which what is allowed may start."""
+    if settings.volumes.host_prefixes:
+        return "privileged"
+    return "baseline" if settings.volumes.nfs or settings.user.may_be_root else "restricted"
+
+
+def namespace(name: str, settings: ObjectSettings) -> Json:
+    """A namespace of jobs, in which the API server itself refuses whatever has more rights than jobs may have."""
+    level = pod_security_level(settings)
+    labels = {
+        names.MANAGED_BY_LABEL: names.MANAGED_BY,
+        **{f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")},
+    }
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

@@ -1,0 +1,170 @@
+"""What an admin decides about gangs as pods: the variables `TRAINMASTER_KUBE_…`; see `docs/kubernetes.md`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from services.scheduler.engines.kubernetes.objects import ObjectSettings
+from services.scheduler.engines.kubernetes.objects.namespaces import SHARED, Namespaces
+from services.scheduler.engines.kubernetes.objects.settings import (
+    Egress,
+    PodUser,
+    S3Volumes,
+    Toleration,
+    VolumeSettings,
+)
+
+_OF_IMAGE: Final = "image"
+_ROOT: Final = "root"
+_NONE: Final = "none"
+_UID_MAX: Final = (1 << 31) - 1
+_EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_NAMESPACE: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_PREFIX: Final = r"^([a-z0-9]([a-z0-9-]{0,30}))?$"
+_RESOURCE: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+
+
+def _user(text: str) -> str:
+    if text not in (_OF_IMAGE, _ROOT) and not (text.isascii() and text.isdecimal() and 0 < int(text) <= _UID_MAX):
+        raise ValueError("give a user id from 1 up, or image (whoever that names, but root), or root")
+    return text
+
+
+def _networks(text: str) -> str:
+    for network in _words(text):
+        if network != _NONE:
+            ip_network(network)
+    return text
+
+
+def _pairs(text: str) -> str:
+    for pair in _words(text):
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise ValueError(f"{pair!r} is no pair such as name=value")
+    return text
+
+
+def _resources(text: str) -> str:
+    for _, resource in _named(_pairs(text)):
+        if _RESOURCE.fullmatch(resource) is None:
+            raise ValueError(f"{resource!r} is no name of a resource such as nvidia.com/gpu")
+    return text
+
+
+def _taints(text: str) -> str:
+    for each in _tolerations(text):
+        if not each.key or each.effect not in _EFFECTS:
+            raise ValueError("give taints as kubectl does: key=value:NoSchedule, key:NoExecute, or key")
+    return text
+
+
+def _absolute(text: str) -> str:
+    for prefix in filter(None, text.split(":")):
+        if not prefix.startswith("/") or prefix == "/" or ".." in prefix.split("/"):
+            raise ValueError("give absolute directories of nodes, and not the whole of them, separated by colons")
+    return text
+
+
+def _texts(text: str) -> str:
+    found = json.loads(text or "{}")
+    if not (isinstance(found, dict) and all(isinstance(value, str) for value in found.values())):
+        raise ValueError('give a JSON object of texts, such as {"bucketName": "{bucket}", "prefix": "{prefix}"}')
+    return text
+
+
+class KubernetesSettings(BaseModel):
+    """Everything about pods that is the same for all gangs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kube_namespace: str = Field(SHARED, pattern=_NAMESPACE, description="namespace of all gangs")
+    kube_namespace_prefix: str = Field(
+        "", pattern=_PREFIX, description="given: each project has a namespace of its own, <prefix><project>"
+    )
+    kube_image: str = Field("", description="the platform's own image, which lays code in pods")
+    kube_code_url: str = Field(
+        "", pattern=r"^(https?://.+)?$", description="where pods reach the scheduler, for code of more than 900 KiB"
+    )
+    kube_run_as: Annotated[str, AfterValidator(_user)] = Field(
+        "1000", description="user id of commands; image: whoever that names, but root; root: that too"
+    )
+    kube_shm_percent: int = Field(50, ge=1, le=100, description="how much of a replica's memory may be in /dev/shm")
+    kube_egress: Annotated[str, AfterValidator(_networks)] = Field(
+        "0.0.0.0/0,::/0", description="networks that gangs may open connections to; none: themselves and DNS alone"
+    )
+    kube_egress_except: Annotated[str, AfterValidator(_networks)] = Field(
+        "169.254.0.0/16,fe80::/10", description="parts of these networks that they may not"
+    )
+    kube_gpu_resources: Annotated[str, AfterValidator(_resources)] = Field(
+        "", description="names of resources by GPU model: MODEL=amd.com/gpu,…; all others are nvidia.com/gpu"
+    )
+    kube_tolerations: Annotated[str, AfterValidator(_taints)] = Field(
+        "", description="taints that gangs bear, as kubectl writes them: key=value:NoSchedule,…"
+    )
+    kube_host_prefixes: Annotated[str, AfterValidator(_absolute)] = Field(
+        "", description="directories of nodes that file:// storages may lie in, separated by colons; none: no file://"
+    )
+    kube_nfs: bool = Field(default=False, description="whether nfs:// may be mounted")
+    kube_s3_claims: Annotated[str, AfterValidator(_pairs)] = Field(
+        "", description="claims that stand for buckets: bucket=claim,…"
+    )
+    kube_s3_driver: str = Field("", description="CSI driver that makes volumes of all other buckets, inline")
+    kube_s3_attributes: Annotated[str, AfterValidator(_texts)] = Field(
+        "", description="its volume attributes as a JSON object of texts, with {bucket} and {prefix}"
+    )
+
+    def objects(self, cluster: str) -> ObjectSettings:
+        """The same for the objects of gangs in one cluster."""
+        return ObjectSettings(
+            namespaces=Namespaces(self.kube_namespace, self.kube_namespace_prefix or None),
+            cluster=cluster,
+            platform_image=self.kube_image,
+            code_url=self.kube_code_url,
+            user=self._pod_user(),
+            shm_percent=self.kube_shm_percent,
+            egress=Egress(_chosen(self.kube_egress), _chosen(self.kube_egress_except)),
+            gpu_resources=dict(_named(self.kube_gpu_resources)),
+            tolerations=tuple(_tolerations(self.kube_tolerations)),
+            volumes=self._volumes(),
+        )
+
+    def _pod_user(self) -> PodUser:
+        if self.kube_run_as in (_OF_IMAGE, _ROOT):
+            return PodUser(None, may_be_root=self.kube_run_as == _ROOT)
+        return PodUser(int(self.kube_run_as))
+
+    def _volumes(self) -> VolumeSettings:
+        attributes = json.loads(self.kube_s3_attributes or "{}")
+        return VolumeSettings(
+            host_prefixes=tuple(prefix.rstrip("/") for prefix in self.kube_host_prefixes.split(":") if prefix),
+            nfs=self.kube_nfs,
+            s3=S3Volumes(dict(_named(self.kube_s3_claims)), self.kube_s3_driver, attributes),
+        )
+
+
+def _words(text: str) -> Iterator[str]:
+    return (word.strip() for word in text.split(",") if word.strip())
+
+
+def _chosen(text: str) -> tuple[str, ...]:
+    return tuple(word for word in _words(text) if word != _NONE)
+
+
+def _named(text: str) -> Iterator[tuple[str, str]]:
+    for pair in _words(text):
+        name, _, value = pair.rpartition("=")
+        yield name, value
+
+
+def _tolerations(text: str) -> Iterator[Toleration]:
+    for taint in _words(text):
+        told, _, effect = taint.partition(":")
+        key, _, value = told.partition("=")
+        yield Toleration(key, value, effect)
