@@ -1,8 +1,11 @@
 """What a node agent is asked over NATS, and what it answers: request and reply on `tm.agent.<machine>.<verb>`.
 
-The only verb so far is `probe`: the nodes that are to be looked at go out, a measurement of each comes back. An agent
-that serves several nodes of one machine measures the machine once and answers for every node that it was asked about.
-A node that is missing from the answer was not measured; who asks decides what that means.
+`probe`: the nodes that are to be looked at go out, a measurement of each comes back. An agent that serves several nodes
+of one machine measures the machine once and answers for every node that it was asked about. A node that is missing from
+the answer was not measured; who asks decides what that means.
+
+`shipped`: a gang goes out, and back comes whether everything of it on this machine is kept by `logs`, and so whether it
+may be removed; where that is not so, or not known yet, why.
 
 The module imports little, because the agent is meant to be small.
 """
@@ -18,6 +21,7 @@ from typing import Any, Final
 from shared.errors import TrainmasterError
 
 PROBE_SUBJECTS: Final = "tm.agent.*.probe"
+SHIPPED_SUBJECTS: Final = "tm.agent.*.shipped"
 _NOT_IN_A_TOKEN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -25,6 +29,19 @@ class MalformedAnswerError(TrainmasterError):
     """Bytes that are neither a request nor an answer of this protocol."""
 
     code = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Whether all of a gang on a machine is kept; `waits_for` says what is not, as names of replicas or in words."""
+
+    gang: str
+    waits_for: tuple[str, ...] = ()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is needed there any more."""
+        return not self.waits_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +88,38 @@ def machine_token(name: str) -> str:
 def probe_subject(machine: str) -> str:
     """Where the agent of a machine is asked for a probe."""
     return f"tm.agent.{machine_token(machine)}.probe"
+
+
+def shipped_subject(machine: str) -> str:
+    """Where the agent of a machine is asked whether a gang is shipped."""
+    return f"tm.agent.{machine_token(machine)}.shipped"
+
+
+def encode_shipped_request(gang: str) -> bytes:
+    """Ask about this gang."""
+    return json.dumps({"gang": gang}).encode()
+
+
+def decode_shipped_request(body: bytes) -> str:
+    """The gang that is asked about; raises MalformedAnswerError."""
+    try:
+        return str(json.loads(body)["gang"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedAnswerError(f"no question about a gang: {error!r}") from error
+
+
+def encode_shipped(shipped: Shipped) -> bytes:
+    """The answer as bytes."""
+    return json.dumps(asdict(shipped)).encode()
+
+
+def decode_shipped(body: bytes) -> Shipped:
+    """The answer in the bytes; raises MalformedAnswerError."""
+    try:
+        given = json.loads(body)
+        return Shipped(str(given["gang"]), tuple(str(each) for each in given["waits_for"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedAnswerError(f"no answer about a gang: {error!r}") from error
 
 
 def encode_probe_request(nodes: Iterable[str], places: Mapping[str, bool] | None = None) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.agent_evidence import STACKS_SUBJECTS
-from shared.agent_wire import PROBE_SUBJECTS
+from shared.agent_wire import PROBE_SUBJECTS, SHIPPED_SUBJECTS
 from shared.bus.streams import (
     ARCHIVE,
     BILLING,
@@ -151,6 +151,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
             f"$JS.API.STREAM.PURGE.OBJ_{GANG_CODE_BUCKET}",
             *_reads(NODES),
             *_reads(f"KV_{SECRETS_BUCKET}"),
+            SHIPPED_SUBJECTS,
         ),
         (_CATALOG_CHANGES,),
     ),
@@ -206,7 +207,9 @@ RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(
-        ("tm.log.>",), ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS, TEST_SUBJECTS, CANCEL_SUBJECTS), answers=True
+        ("tm.log.>",),
+        ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS, SHIPPED_SUBJECTS, TEST_SUBJECTS, CANCEL_SUBJECTS),
+        answers=True,
     ),
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.
     "billing": Rights((*_reaction(BILLING), *_looks_up(USAGE))),

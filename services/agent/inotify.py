@@ -7,6 +7,7 @@ hints just do not come, and `available` tells the agent to look more often.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import struct
@@ -57,6 +58,18 @@ class Inotify:
             while events := os.read(self.fd, _DRAIN_BYTES):
                 structural = structural or any(mask & ~_MODIFIED for mask in _masks(events))
         return structural
+
+    def wake_once(self, woken: asyncio.Event) -> None:
+        """Set the event at the next change, once: a busy log would wake the loop at each of its writes."""
+        if not self.available:
+            return
+        loop, fd = asyncio.get_running_loop(), self.fd
+
+        def on_change() -> None:
+            loop.remove_reader(fd)
+            woken.set()
+
+        loop.add_reader(fd, on_change)
 
     def close(self) -> None:
         """Watch nothing any more."""

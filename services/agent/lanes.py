@@ -49,9 +49,9 @@ class LogLane:
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
-            await _survived(self.make_pass(asyncio.get_running_loop().time()))
+            await survived(self.make_pass(asyncio.get_running_loop().time()))
             await asyncio.sleep(_COALESCE_S)
-            self._listen()
+            self._inotify.wake_once(self._woken)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REST_WATCHED_S if self._inotify.available else _REST_UNWATCHED_S):
                     await self._woken.wait()
@@ -105,18 +105,6 @@ class LogLane:
             if replica.done:
                 self._gangs.finish(replica)
 
-    def _listen(self) -> None:
-        """Be woken by the next change on disk, once: a busy log would wake the loop at each of its writes."""
-        if not self._inotify.available:
-            return
-        loop, fd = asyncio.get_running_loop(), self._inotify.fd
-
-        def on_change() -> None:
-            loop.remove_reader(fd)
-            self._woken.set()
-
-        loop.add_reader(fd, on_change)
-
     def _replicas(self) -> list[Replica]:
         return list(self._gangs.replicas.values())
 
@@ -134,7 +122,7 @@ class EventFileLane:
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
-            await _survived(self.make_pass(asyncio.get_running_loop().time()))
+            await survived(self.make_pass(asyncio.get_running_loop().time()))
             await asyncio.sleep(_COALESCE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_REST_EVENT_FILES_S if self._replicas() else None):
@@ -169,7 +157,7 @@ class EventFileLane:
         return [replica for replica in self._gangs.replicas.values() if replica.manifest.tensorboard is not None]
 
 
-async def _survived(work: Awaitable[None]) -> None:
+async def survived(work: Awaitable[None]) -> None:
     """A disk that fails or is full ends a pass, not the agent: the files are still there for the next one."""
     try:
         await work

@@ -28,7 +28,7 @@ from shared.logs_wire import FileRef, Kind
 SHIP_FILE = "ship.json"
 SHIPPED_FILE = "shipped.json"
 SAMPLES_FILE = "samples"
-_EXIT_FILE = "exit.json"
+EXIT_FILE = "exit.json"
 _LOCK_FILE = "lock"
 
 
@@ -83,7 +83,7 @@ class Replica:
         """Whether nothing of the replica runs any more."""
         if not self.directory.exists():
             return True
-        return is_written(self.directory / _EXIT_FILE) and not is_locked(self.directory / _LOCK_FILE)
+        return is_written(self.directory / EXIT_FILE) and not is_locked(self.directory / _LOCK_FILE)
 
     def find_event_files(self) -> list[str]:
         """Event files of this attempt; may take long on a slow file system."""

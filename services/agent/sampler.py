@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from services.agent import gpus, processes
 from services.agent.domain.resources import Look, Meter
 from services.agent.gangs import Gangs
 from services.agent.replica import SAMPLES_FILE, Replica
+from shared.agent_evidence import GpuActivity
 from shared.logs_wire import ReplicaRef
 from shared.resource_samples import GpuSample, encode_sample
 
@@ -65,12 +66,26 @@ def look_at_processes(replicas: Mapping[ReplicaRef, Path], *, at_s: float, at_ms
     """What `/proc` and the GPUs' driver say."""
     pids = processes.pids_of(replicas)
     burdens = {
-        replica: {pid: burden for pid in its if (burden := processes.burden_of(pid)) is not None}
+        replica: [burden for pid in its if (burden := processes.burden_of(pid)) is not None]
         for replica, its in pids.items()
     }
     activity, _ = gpus.activity() if any(burdens.values()) else ((), ())
-    used = [(GpuSample(each.id, each.busy_percent, each.memory_used_bytes), frozenset(each.pids)) for each in activity]
-    return Look(at_s, at_ms, burdens, used)
+    return Look(at_s, at_ms, burdens, gpus_of(pids, activity))
+
+
+def gpus_of(
+    pids: Mapping[ReplicaRef, Collection[int]], activity: Collection[GpuActivity]
+) -> dict[ReplicaRef, tuple[GpuSample, ...]]:
+    """The GPUs that processes of each replica use."""
+    return {
+        replica: tuple(gpu_sample(each) for each in activity if not set(each.pids).isdisjoint(its))
+        for replica, its in pids.items()
+    }
+
+
+def gpu_sample(activity: GpuActivity) -> GpuSample:
+    """What of a GPU's activity is sampled."""
+    return GpuSample(activity.id, activity.busy_percent, activity.memory_used_bytes)
 
 
 def _runs(replica: Replica) -> bool:

@@ -10,6 +10,18 @@
 | `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
 | `TRAINMASTER_PROBE_PYTHON` | interpreter that has PyTorch, for tests of a diagnosis; default the agent's own |
 | `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
+| `TRAINMASTER_AGENT_SOURCE` | `local` (default): an engine here lays `gangs/`; `kubernetes`: pods are watched |
+
+With `kubernetes` the machine's name is made of cluster and node, and there are, too:
+
+| variable | meaning |
+|---|---|
+| `TRAINMASTER_NODE_NAME` | name of this node as Kubernetes has it; must be given |
+| `TRAINMASTER_CLUSTER` | name of the cluster as Trainmaster has it; default `main` |
+| `TRAINMASTER_POD_LOGS` | where the kubelet keeps logs; default `/var/log/pods` |
+| `TRAINMASTER_KUBELET_ROOT` | the kubelet's directory; default `/var/lib/kubelet` |
+| `TRAINMASTER_CGROUP_ROOT` | the node's own control groups; default `/sys/fs/cgroup` |
+| `KUBECONFIG` | access to the API server; without it the pod's service account |
 """
 
 from __future__ import annotations
@@ -20,7 +32,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from shared.kubernetes.names import machine_name
+
+FIRST_CLUSTER: Final = "main"
 _SAMPLE_MIN_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings:
+    """Which node this is, and where things are on it."""
+
+    node_name: str
+    cluster: str = FIRST_CLUSTER
+    pod_logs: Path = Path("/var/log/pods")
+    kubelet_root: Path = Path("/var/lib/kubelet")
+    cgroup_root: Path = Path("/sys/fs/cgroup")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> KubernetesSettings | None:
+        """None where replicas are not pods."""
+        source = environment.get("TRAINMASTER_AGENT_SOURCE") or "local"
+        if source == "local":
+            return None
+        if source != "kubernetes":
+            raise SystemExit(f"TRAINMASTER_AGENT_SOURCE: {source!r} is none of local, kubernetes")
+        node_name = environment.get("TRAINMASTER_NODE_NAME")
+        if not node_name:
+            raise SystemExit("TRAINMASTER_NODE_NAME: must be the name of this node where replicas are pods")
+        places = {
+            "pod_logs": environment.get("TRAINMASTER_POD_LOGS"),
+            "kubelet_root": environment.get("TRAINMASTER_KUBELET_ROOT"),
+            "cgroup_root": environment.get("TRAINMASTER_CGROUP_ROOT"),
+        }
+        cluster = environment.get("TRAINMASTER_CLUSTER") or FIRST_CLUSTER
+        return cls(node_name, cluster, **{name: Path(path) for name, path in places.items() if path})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +81,7 @@ class Settings:
     probe_python: str = sys.executable
     sample_s: float = 5.0
     nats_ca_file: Path | None = None
+    kubernetes: KubernetesSettings | None = None
 
     @property
     def gangs(self) -> Path:
@@ -60,11 +106,15 @@ class Settings:
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
         authority = environment.get("TRAINMASTER_NATS_CA_FILE")
+        kubernetes = KubernetesSettings.from_environment(environment)
+        if kubernetes is not None:
+            given["machine"] = machine_name(kubernetes.cluster, kubernetes.node_name)
         named = {name: value for name, value in given.items() if value is not None}
         return cls(
             home=Path(home),
             sample_s=_sample_s(environment),
             nats_ca_file=Path(authority) if authority else None,
+            kubernetes=kubernetes,
             **named,
         )
 

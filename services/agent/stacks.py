@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,22 @@ GpuLook = Callable[[], tuple[tuple[GpuActivity, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """The processes of a replica that can be looked at, and what is to be said where there are none."""
+
+    pids: Sequence[int]
+    problem: str = "no process of it is left"
+
+
+Finder = Callable[[Mapping[ReplicaRef, Path]], Mapping[ReplicaRef, Found]]
+
+
+def found_in_proc(replicas: Mapping[ReplicaRef, Path]) -> dict[ReplicaRef, Found]:
+    """The processes of replicas, whose directories are given, as they are found on one machine."""
+    return {replica: Found(pids) for replica, pids in processes.pids_of(replicas).items()}
+
+
+@dataclass(frozen=True, slots=True)
 class _Suspect:
     """A process that is to be looked at: its facts as the look began."""
 
@@ -51,8 +67,11 @@ class _Suspect:
 class Stacks:
     """Looks at processes on demand; `gangs` is where the engine keeps the directories of replicas."""
 
-    def __init__(self, gangs: Path, look_at_gpus: GpuLook = gpus.activity) -> None:
+    def __init__(
+        self, gangs: Path, look_at_gpus: GpuLook = gpus.activity, find_processes: Finder = found_in_proc
+    ) -> None:
         self._gangs = gangs
+        self._find_processes = find_processes
         self._look_at_gpus = look_at_gpus
         self._pyspy = find_pyspy()
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -65,8 +84,8 @@ class Stacks:
     async def look(self, request: StacksRequest) -> MachineLook:
         """What is to be seen of the attempt here."""
         directories = await asyncio.to_thread(self._directories_of, request)
-        pids = await asyncio.to_thread(processes.pids_of, directories)
-        looking = [self._replica(replica, pids[replica]) for replica in directories]
+        found = await asyncio.to_thread(self._find_processes, directories)
+        looking = [self._replica(replica, found[replica]) for replica in directories]
         looking_at_gpus = asyncio.create_task(asyncio.to_thread(self._look_at_gpus))
         replicas = await asyncio.gather(*looking)
         active, problems = await looking_at_gpus
@@ -84,16 +103,16 @@ class Stacks:
                 found[replica] = file.parent
         return found
 
-    async def _replica(self, replica: ReplicaRef, pids: list[int]) -> ReplicaLook:
-        suspects, began = await asyncio.to_thread(_suspects, pids), time.monotonic()
+    async def _replica(self, replica: ReplicaRef, found: Found) -> ReplicaLook:
+        suspects, began = await asyncio.to_thread(_suspects, found.pids), time.monotonic()
         deadline = asyncio.get_running_loop().time() + LIMIT_S
         spanning = asyncio.create_task(asyncio.sleep(SPAN_S if suspects else 0))
         looked = await asyncio.gather(*(self._process(suspect, deadline) for suspect in suspects))
         await spanning
         span_s = time.monotonic() - began
         seen = tuple(_with_cpu(process, suspect, span_s) for process, suspect in zip(looked, suspects, strict=True))
-        problem = "" if seen else "no process of it is left"
-        left_out = len(pids) - PROCESSES_MAX
+        problem = "" if seen else found.problem
+        left_out = len(found.pids) - PROCESSES_MAX
         return ReplicaLook(
             replica.role,
             replica.index,
@@ -119,7 +138,7 @@ class Stacks:
         return replace(process, collectives=found, problem="; ".join(filter(None, (process.problem, problem))))
 
 
-def _suspects(pids: list[int]) -> list[_Suspect]:
+def _suspects(pids: Sequence[int]) -> list[_Suspect]:
     """The processes with what is known of them; ranks first, then as they were started."""
     facts = [found for pid in pids if (found := processes.facts_of(pid)) is not None]
     environments: Mapping[int, Environment] = {each.pid: processes.environment_of(each.pid) for each in facts}

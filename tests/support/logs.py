@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -233,9 +233,10 @@ def start_replica(home: Path, job: str, index: int = 0, *, tensorboard: Path | N
 class AgentProcess:
     """A real node agent that may be killed and started again."""
 
-    def __init__(self, home: Path, nats_url: str) -> None:
+    def __init__(self, home: Path, nats_url: str, variables: Mapping[str, str] | None = None) -> None:
         self._home = home
         self._nats_url = nats_url
+        self._variables = dict(variables or {})
         self.process: asyncio.subprocess.Process | None = None
 
     @property
@@ -244,10 +245,11 @@ class AgentProcess:
         return self.process.pid
 
     async def start(self) -> None:
-        environment = {"TRAINMASTER_HOME": str(self._home), "TRAINMASTER_NATS_URL": self._nats_url}
+        own = {"TRAINMASTER_HOME": str(self._home), "TRAINMASTER_NATS_URL": self._nats_url}
+        environment = {**os.environ, **own, **self._variables}
         with (self._home / "agent.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "services.agent", env={**os.environ, **environment}, stdout=log, stderr=log
+                sys.executable, "-m", "services.agent", env=environment, stdout=log, stderr=log
             )
 
     async def kill(self) -> None:

@@ -86,7 +86,8 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 privileged: false
-capabilities: {drop: [ALL]}
+capabilities:
+  drop: [ALL]
 {{- end -}}
 
 {{- define "trainmaster.pullSecrets" -}}

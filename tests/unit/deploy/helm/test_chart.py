@@ -75,26 +75,34 @@ def test_no_object_stands_twice(manifests: list[Manifest]) -> None:
     assert len(names) == len(set(names))
 
 
-def test_only_the_scheduler_gets_a_token(manifests: list[Manifest]) -> None:
+def test_only_who_asks_the_api_server_gets_a_token(manifests: list[Manifest]) -> None:
     with_token = {
         workload["metadata"]["labels"]["app.kubernetes.io/component"]
         for workload in of_kind(manifests, *WORKLOADS)
         if pod_of(workload)["automountServiceAccountToken"]
     }
-    assert with_token == {"scheduler"}
+    assert with_token == {"scheduler", *(("agent",) if of_kind(manifests, "DaemonSet") else ())}
     assert not any(account["automountServiceAccountToken"] for account in of_kind(manifests, "ServiceAccount"))
 
 
-def test_only_the_scheduler_has_rights_and_writes_in_namespaces_of_jobs_alone(manifests: list[Manifest]) -> None:
-    bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
+def test_only_the_scheduler_writes_and_in_namespaces_of_jobs_alone(manifests: list[Manifest]) -> None:
+    bindings = of_kind(manifests, "RoleBinding")
     assert {subject["name"] for binding in bindings for subject in binding["subjects"]} == {"tm-trainmaster-scheduler"}
-    (everywhere,) = of_kind(manifests, "ClusterRole")
-    assert {verb for rule in everywhere["rules"] for verb in rule["verbs"]} <= {"get", "list", "watch"}
-    assert {each for rule in everywhere["rules"] for each in rule["resources"]} == {"nodes", "pods"}
+    read = {
+        binding["subjects"][0]["name"]: rule
+        for binding in of_kind(manifests, "ClusterRoleBinding")
+        for rule in named(manifests, "ClusterRole", binding["roleRef"]["name"])["rules"]
+    }
+    assert all(set(rule["verbs"]) == {"get", "list", "watch"} for rule in read.values())
+    assert read.pop("tm-trainmaster-scheduler")["resources"] == ["nodes", "pods"]
+    assert {name: rule["resources"] for name, rule in read.items()} == (
+        {"tm-trainmaster-agent": ["pods"]} if of_kind(manifests, "DaemonSet") else {}
+    )
+    everywhere = of_kind(manifests, "ClusterRole")
     roles = of_kind(manifests, "Role")
     assert roles
     assert "tm" not in {role["metadata"]["namespace"] for role in roles}
-    for role in (everywhere, *roles):
+    for role in (*everywhere, *roles):
         assert not any("*" in values for rule in role["rules"] for values in rule.values())
 
 
@@ -200,3 +208,10 @@ def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any
     with pytest.raises(HelmError) as raised:
         render(values)
     assert words in str(raised.value)
+
+
+def test_an_agent_that_sees_processes_has_that_one_right_more() -> None:
+    (agent,) = of_kind(render({"agent": {"seesProcesses": True}}), "DaemonSet")
+    assert pod_of(agent)["hostPID"] is True
+    (container,) = pod_of(agent)["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}

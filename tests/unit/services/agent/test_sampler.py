@@ -12,9 +12,10 @@ import pytest
 
 from services.agent import processes
 from services.agent.domain.resources import Burden, Look
-from services.agent.sampler import Sampler
+from services.agent.sampler import Sampler, gpus_of
+from shared.agent_evidence import GpuActivity
 from shared.logs_wire import ReplicaRef
-from shared.resource_samples import decode_sample
+from shared.resource_samples import GpuSample, decode_sample
 from tests.unit.services.agent.test_lanes import REPLICA, Machine
 
 
@@ -28,7 +29,7 @@ class Looks:
     def __call__(self, replicas: Mapping[ReplicaRef, Path], /) -> Look:
         self.at_s += 5
         self.asked.append(set(replicas))
-        return Look(self.at_s, int(self.at_s * 1000), {each: {1: Burden(self.at_s, 10)} for each in replicas})
+        return Look(self.at_s, int(self.at_s * 1000), {each: [Burden(self.at_s, 10)] for each in replicas})
 
 
 async def test_samples_are_shipped_with_their_end_and_do_not_count_as_output(tmp_path: Path):
@@ -75,3 +76,9 @@ def test_a_process_counts_the_children_that_it_waited_for():
     assert burden.memory_bytes > 1_000_000
     assert processes.burden_of(process.pid) is None
     assert processes.burden_of(os.getpid()) is not None
+
+
+def test_a_gpu_belongs_to_the_replicas_whose_processes_use_it():
+    activity = [GpuActivity("GPU-1", "H200", 90, None, 1000, None, (9, 100)), GpuActivity("GPU-2", "H200")]
+    other = ReplicaRef("tj-b", 1, "worker", 0)
+    assert gpus_of({REPLICA: [7], other: [8, 9]}, activity) == {REPLICA: (), other: (GpuSample("GPU-1", 90, 1000),)}

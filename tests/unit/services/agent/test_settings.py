@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.agent.settings import Settings
+import pytest
+
+from services.agent.settings import KubernetesSettings, Settings
 
 
 def test_variables_are_read_and_the_password_is_not_shown():
@@ -25,3 +27,27 @@ def test_variables_are_read_and_the_password_is_not_shown():
 
 def test_what_is_not_set_has_its_default():
     assert Settings.from_environment({}) == Settings(Path.home() / ".trainmaster")
+
+
+def test_on_kubernetes_the_machine_is_named_by_cluster_and_node():
+    given = {
+        "TRAINMASTER_AGENT_SOURCE": "kubernetes",
+        "TRAINMASTER_NODE_NAME": "gpu-7",
+        "TRAINMASTER_CLUSTER": "east",
+        "TRAINMASTER_POD_LOGS": "/host/pods",
+    }
+    settings = Settings.from_environment(given)
+    assert settings.machine == "east.gpu-7"
+    assert settings.kubernetes == KubernetesSettings("gpu-7", "east", pod_logs=Path("/host/pods"))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"TRAINMASTER_AGENT_SOURCE": "docker"}, "TRAINMASTER_AGENT_SOURCE: 'docker' is none of local, kubernetes"),
+        ({"TRAINMASTER_AGENT_SOURCE": "kubernetes"}, "TRAINMASTER_NODE_NAME"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(given: dict[str, str], wrong: str):
+    with pytest.raises(SystemExit, match=wrong):
+        Settings.from_environment(given)
