@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from fastapi import FastAPI
@@ -36,7 +32,7 @@ from services.scheduler.control.starter import GangStarter
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
-from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
+from services.scheduler.engines.opening import OpenEngine, open_engine
 from services.scheduler.handlers.nodes import NodeHandlers
 from services.scheduler.handlers.offers import OfferHandlers
 from services.scheduler.handlers.plans import PlanHandlers
@@ -44,7 +40,6 @@ from services.scheduler.handlers.sandboxes import SandboxHandlers
 from services.scheduler.handlers.standings import StandingHandlers
 from services.scheduler.handlers.usage import UsageHandlers
 from services.scheduler.metrics import SchedulerMetrics
-from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
@@ -80,13 +75,11 @@ class SchedulerService:
 
     name = "scheduler"
 
-    def __init__(
-        self, settings: SchedulerSettings, bus: Bus, engine: Engine, clock: Clock, close_engine: Callable[[], None]
-    ) -> None:
+    def __init__(self, settings: SchedulerSettings, bus: Bus, opened: OpenEngine, clock: Clock) -> None:
         self._settings = settings
         self._bus = bus
-        self._engine = engine
-        self._close_engine = close_engine
+        self._engine = engine = opened.engine
+        self._close_engine = opened.close
         self._clock = clock
         self._stopping = asyncio.Event()
         self._world = World()
@@ -138,7 +131,7 @@ class SchedulerService:
             await end(work, stopped)
             self._jobs.close()
             self._book.close()
-            self._close_engine()
+            await self._close_engine()
             await self._bus.close()
 
     async def stop(self) -> None:
@@ -285,19 +278,7 @@ class SchedulerService:
 
 
 async def bootstrap(settings: SchedulerSettings, clock: Clock | None = None) -> SchedulerService:
-    """The scheduler over the local engine, ready to run; raises UnavailableError where NATS is not there."""
+    """The scheduler over its engine, ready to run; raises UnavailableError where that or NATS is not there."""
     clock = clock or SystemClock()
     bus = await Bus.connect(settings.bus_options())
-    engine = await LocalEngine.open(_local(settings), clock)
-    return SchedulerService(settings, bus, engine, clock, engine.close)
-
-
-def _local(settings: SchedulerSettings) -> LocalSettings:
-    """Start commands find the programs of the environment that the platform runs in, and those of its own PATH."""
-    paths = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    return LocalSettings(
-        home=settings.home,
-        split=settings.split,
-        machine=settings.machine,
-        path_variable=os.pathsep.join(dict.fromkeys(filter(None, paths))),
-    )
+    return SchedulerService(settings, bus, await open_engine(settings, bus, clock), clock)

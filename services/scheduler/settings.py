@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from services.scheduler.domain.split import Split
+from services.scheduler.engines.kubernetes.nodes import NodeReading
 from shared.asset_settings import AssetSettings
 from shared.jobspec.models import FIRST_CLUSTER
 
@@ -22,7 +24,35 @@ class QuarantineSettings(BaseModel):
     )
 
 
-class SchedulerSettings(AssetSettings, QuarantineSettings):
+class ClusterSettings(BaseModel):
+    """Where replicas run, and how the nodes of a Kubernetes cluster are to be read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    engine: Literal["local", "kubernetes"] = Field(
+        "local", description="what runs replicas: this machine, or a Kubernetes cluster"
+    )
+    kube_context: str = Field(
+        "", description="context of the kubeconfig; none: the service account of the pod, or the current context"
+    )
+    kube_leaf_label: str = Field("", description="label of nodes with the leaf switch that they hang on")
+    kube_spine_label: str = Field("", description="label of nodes with the spine switch above that")
+    kube_gpu_label: str = Field("nvidia.com/gpu.product", description="label of nodes with the model of their GPUs")
+    kube_node_lost_after_s: float = Field(
+        300.0, ge=10, description="seconds without news of a node after which its replicas count as lost"
+    )
+    kube_sees_others: bool = Field(
+        default=True, description="whether what pods of others hold is looked at, which needs rights in all namespaces"
+    )
+
+    def node_reading(self) -> NodeReading:
+        """Which labels of nodes mean what."""
+        return NodeReading(
+            gpu_model_label=self.kube_gpu_label, leaf_label=self.kube_leaf_label, spine_label=self.kube_spine_label
+        )
+
+
+class SchedulerSettings(AssetSettings, QuarantineSettings, ClusterSettings):
     """What every service needs, and where and on what the engine runs replicas."""
 
     nats_user: str = "scheduler"

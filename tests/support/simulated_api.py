@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from services.scheduler.bootstrap import SchedulerService
+from services.scheduler.engines.opening import OpenEngine
 from shared.clock import SystemClock
 from tests.support.http import calling
 from tests.support.scheduling import Rig
@@ -18,9 +19,8 @@ from tests.support.simulated_engine import SimulatedEngine
 @asynccontextmanager
 async def api(rig: Rig, engine: SimulatedEngine, **settings) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
     """A scheduler on the simulated cluster that leads, and clients of it: an admin, and two users."""
-    service = SchedulerService(
-        rig.settings(**settings), await rig.nats.bus("scheduler"), engine, SystemClock(), lambda: None
-    )
+    bus = await rig.nats.bus("scheduler")
+    service = SchedulerService(rig.settings(**settings), bus, OpenEngine(engine, engine.close), SystemClock())
     async with (
         running(service),
         calling(service.app, rig.token("root", admin=True)) as root,

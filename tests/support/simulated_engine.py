@@ -48,6 +48,9 @@ class SimulatedEngine:
         new.write_text(json.dumps(nodes))
         new.rename(self.directory / ".nodes")
 
+    async def close(self) -> None:
+        """It goes on without us."""
+
     async def inventory(self) -> Inventory:
         return Inventory(tuple(map(_offer, json.loads((self.directory / ".nodes").read_text()))))
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from services.scheduler.engines.kubernetes.api import Patience
-from services.scheduler.engines.kubernetes.engine import KubernetesEngine, KubernetesSettings
+from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports import GangStart, ReplicaStart
@@ -40,18 +40,18 @@ class Shipped:
         return True
 
 
-def settings_for(cluster: Cluster, **changes: Any) -> KubernetesSettings:
+def settings_for(cluster: Cluster, **changes: Any) -> EngineSettings:
     """In the test's own namespace, and in no hurry to lose nodes; a name of its own keeps tests apart on one server."""
     objects = ObjectSettings(
         namespaces=Namespaces(cluster.namespace), cluster=cluster.namespace, platform_image="registry.example/tm:1"
     )
-    quick = KubernetesSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0)
+    quick = EngineSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0)
     return replace(quick, **changes)
 
 
 @asynccontextmanager
 async def engine_on(
-    cluster: Cluster, settings: KubernetesSettings | None = None, clock: Clock | None = None
+    cluster: Cluster, settings: EngineSettings | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Bench]:
     """An engine that is watched while the block runs."""
     clock = clock or SystemClock()

@@ -45,7 +45,7 @@ CLEAR_AWAY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesSettings:
+class EngineSettings:
     """How one cluster is used.
 
     A node of which nothing is heard for `lost_after_s` is lost, with the replicas on it. `sees_others` is whether the
@@ -66,7 +66,7 @@ class KubernetesEngine:
 
     lays_data: Final = False
 
-    def __init__(self, settings: KubernetesSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> None:
+    def __init__(self, settings: EngineSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> None:
         self._settings = settings
         self._raw_api = api
         self._api = PatientApi(api, clock, settings.patience)
@@ -80,7 +80,7 @@ class KubernetesEngine:
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, settings: KubernetesSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> Self:
+    async def open(cls, settings: EngineSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> Self:
         """The engine over a cluster, which it watches from now on."""
         engine = cls(settings, api, shipments, clock)
         engine._watching = asyncio.create_task(engine._watchers().run())
