@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from services.scheduler.domain.split import Split
-from services.scheduler.engines.kubernetes.nodes import NodeReading
+from services.scheduler.engines.kubernetes.settings import KubernetesSettings
 from shared.asset_settings import AssetSettings
 from shared.jobspec.models import FIRST_CLUSTER
 
@@ -24,38 +24,13 @@ class QuarantineSettings(BaseModel):
     )
 
 
-class ClusterSettings(BaseModel):
-    """Where replicas run, and how the nodes of a Kubernetes cluster are to be read."""
-
-    model_config = ConfigDict(frozen=True)
-
-    engine: Literal["local", "kubernetes"] = Field(
-        "local", description="what runs replicas: this machine, or a Kubernetes cluster"
-    )
-    kube_context: str = Field(
-        "", description="context of the kubeconfig; none: the service account of the pod, or the current context"
-    )
-    kube_leaf_label: str = Field("", description="label of nodes with the leaf switch that they hang on")
-    kube_spine_label: str = Field("", description="label of nodes with the spine switch above that")
-    kube_gpu_label: str = Field("nvidia.com/gpu.product", description="label of nodes with the model of their GPUs")
-    kube_node_lost_after_s: float = Field(
-        300.0, ge=10, description="seconds without news of a node after which its replicas count as lost"
-    )
-    kube_sees_others: bool = Field(
-        default=True, description="whether what pods of others hold is looked at, which needs rights in all namespaces"
-    )
-
-    def node_reading(self) -> NodeReading:
-        """Which labels of nodes mean what."""
-        return NodeReading(
-            gpu_model_label=self.kube_gpu_label, leaf_label=self.kube_leaf_label, spine_label=self.kube_spine_label
-        )
-
-
-class SchedulerSettings(AssetSettings, QuarantineSettings, ClusterSettings):
+class SchedulerSettings(AssetSettings, QuarantineSettings, KubernetesSettings):
     """What every service needs, and where and on what the engine runs replicas."""
 
     nats_user: str = "scheduler"
+    engine: Literal["local", "kubernetes"] = Field(
+        "local", description="what runs replicas: this machine, or a Kubernetes cluster"
+    )
     home: Path = Field(Path.home() / ".trainmaster", description="directory that holds gangs and read models")
     cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that this scheduler places in")
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
-from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.shipments import AgentShipments
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.ports import Engine
@@ -40,9 +39,11 @@ async def open_engine(settings: SchedulerSettings, bus: Bus, clock: Clock) -> Op
 
 
 async def _open_kubernetes(settings: SchedulerSettings, bus: Bus, clock: Clock) -> OpenEngine:
-    objects = ObjectSettings(cluster=settings.cluster)
     chosen = EngineSettings(
-        objects, settings.node_reading(), settings.kube_node_lost_after_s, sees_others=settings.kube_sees_others
+        settings.objects(settings.cluster),
+        settings.reading(),
+        settings.kube_node_lost_after_s,
+        sees_others=settings.kube_sees_others,
     )
     api = await connect(settings.kube_context)
     engine = await KubernetesEngine.open(chosen, api, AgentShipments(bus, settings.cluster), clock)

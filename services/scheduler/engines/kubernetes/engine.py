@@ -8,7 +8,6 @@ is away afterwards the last picture stays. Calls about one gang follow each othe
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Final, Self
 
 from services.scheduler.engines.kubernetes.api import Patience, PatientApi
 from services.scheduler.engines.kubernetes.ending import Ending, Shipments
+from services.scheduler.engines.kubernetes.execution import KubernetesExecution
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_offer
 from services.scheduler.engines.kubernetes.notebook import Notebook
@@ -136,9 +136,12 @@ class KubernetesEngine:
     async def execute(
         self, gang_id: GangId, role: str, index: int, command: tuple[str, ...], limit_s: float
     ) -> Execution:
-        """One more command in a running replica's pod; raises ExecRefusedError."""
-        wanted = f"{shlex.join(command)} for {limit_s:g} seconds"
-        raise ExecRefusedError(f"{gang_id}-{role}-{index} is a pod, in which no commands can be run yet: {wanted}")
+        """One more command in a running replica's container; raises ExecRefusedError."""
+        life = self._picture.gangs.get(gang_id)
+        pod = life.pods.get((role, index)) if life is not None else None
+        if pod is None or pod.started_at is None or pod.ended is not None:
+            raise ExecRefusedError(f"replica {role}-{index} of {gang_id} does not run, so that it has no container")
+        return KubernetesExecution(self._raw_api, pod.namespace, pod.name, command, limit_s)
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of ended attempts of the job."""

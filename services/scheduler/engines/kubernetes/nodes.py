@@ -6,12 +6,13 @@ Others' pods are read for one thing only: what they hold on which node.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from services.scheduler.domain.nodes import LEAF_LABEL, MACHINE_LABEL, SPINE_LABEL, Device, NodeState
+from services.scheduler.engines.kubernetes.objects.settings import GPU_RESOURCE, Toleration
 from services.scheduler.engines.kubernetes.quantities import millis, whole
 from services.scheduler.ports import NodeOffer
 from shared.clock import parse_rfc3339
@@ -24,16 +25,17 @@ _REPELLING: Final = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """How nodes of this cluster are to be read: resources that are GPUs, and labels that have a meaning.
+    """How nodes of this cluster are to be read: resources that are GPUs, labels that have a meaning, taints we bear."""
 
-    `bears` tells of a taint whether our pods bear it.
-    """
-
-    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+    gpu_resources: tuple[str, ...] = (GPU_RESOURCE,)
     gpu_model_label: str = "nvidia.com/gpu.product"
     leaf_label: str = ""
     spine_label: str = ""
-    bears: Callable[[Json], bool] = lambda _: False
+    tolerations: tuple[Toleration, ...] = ()
+
+    def bears(self, taint: Json) -> bool:
+        """Whether our pods may go to a node with this taint."""
+        return any(_bears(toleration, taint) for toleration in self.tolerations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,12 @@ def _condition(status: Json, kind: str) -> Json:
 def _why(ready: Json) -> str:
     said = ready.get("message") or ready.get("reason") or "its kubelet has not reported yet"
     return f"Kubernetes says that it is not ready: {said}"
+
+
+def _bears(toleration: Toleration, taint: Json) -> bool:
+    """As Kubernetes has it: without a value or an effect, whatever these are."""
+    same_value = not toleration.value or toleration.value == taint.get("value", "")
+    return toleration.key == taint["key"] and same_value and toleration.effect in ("", taint["effect"])
 
 
 def _closed(spec: Json, reading: NodeReading) -> str:

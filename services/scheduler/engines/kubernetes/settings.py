@@ -1,4 +1,4 @@
-"""What an admin decides about gangs as pods: the variables `TRAINMASTER_KUBE_…`; see `docs/kubernetes.md`."""
+"""What an admin decides about a cluster and its pods: the variables `TRAINMASTER_KUBE_…`, see `docs/kubernetes.md`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from services.scheduler.engines.kubernetes.nodes import NodeReading
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.namespaces import SHARED, Namespaces
 from services.scheduler.engines.kubernetes.objects.settings import (
+    GPU_RESOURCE,
     Egress,
     PodUser,
     S3Volumes,
@@ -80,10 +82,22 @@ def _texts(text: str) -> str:
 
 
 class KubernetesSettings(BaseModel):
-    """Everything about pods that is the same for all gangs."""
+    """Everything that is the same for all gangs."""
 
     model_config = ConfigDict(frozen=True)
 
+    kube_context: str = Field(
+        "", description="context of the kubeconfig; none: the service account of the pod, or the current context"
+    )
+    kube_gpu_label: str = Field("nvidia.com/gpu.product", description="label of nodes with the model of their GPUs")
+    kube_leaf_label: str = Field("", description="label of nodes with the leaf switch that they hang on")
+    kube_spine_label: str = Field("", description="label of nodes with the spine switch above that")
+    kube_node_lost_after_s: float = Field(
+        300.0, ge=10, description="seconds without news of a node after which its replicas count as lost"
+    )
+    kube_sees_others: bool = Field(
+        default=True, description="whether what pods of others hold is looked at, which needs rights in all namespaces"
+    )
     kube_namespace: str = Field(SHARED, pattern=_NAMESPACE, description="namespace of all gangs")
     kube_namespace_prefix: str = Field(
         "", pattern=_PREFIX, description="given: each project has a namespace of its own, <prefix><project>"
@@ -119,6 +133,16 @@ class KubernetesSettings(BaseModel):
     kube_s3_attributes: Annotated[str, AfterValidator(_texts)] = Field(
         "", description="its volume attributes as a JSON object of texts, with {bucket} and {prefix}"
     )
+
+    def reading(self) -> NodeReading:
+        """How nodes are to be read."""
+        return NodeReading(
+            gpu_resources=tuple(dict.fromkeys((GPU_RESOURCE, *dict(_named(self.kube_gpu_resources)).values()))),
+            gpu_model_label=self.kube_gpu_label,
+            leaf_label=self.kube_leaf_label,
+            spine_label=self.kube_spine_label,
+            tolerations=tuple(_tolerations(self.kube_tolerations)),
+        )
 
     def objects(self, cluster: str) -> ObjectSettings:
         """The same for the objects of gangs in one cluster."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from services.scheduler.domain.nodes import NodeState
 from services.scheduler.engines.kubernetes.nodes import Amounts, NodeReading, node_offer, node_seen, other_pod
+from services.scheduler.engines.kubernetes.objects.settings import Toleration
 from shared.kubernetes.names import machine_name, node_id
 
 READING = NodeReading(leaf_label="topology/rack", spine_label="topology/block")
@@ -68,9 +69,12 @@ def test_a_taint_that_pods_do_not_bear_closes_a_node():
 
 
 def test_a_taint_that_pods_bear_or_that_is_only_a_wish_closes_none():
-    bears = NodeReading(bears=lambda taint: taint["key"] == "dedicated")
-    taints = [{"key": "dedicated", "effect": "NoSchedule"}, {"key": "old", "effect": "PreferNoSchedule"}]
-    assert not node_seen(node(taints=taints), bears, "main").closed_because
+    bears = NodeReading(tolerations=(Toleration("dedicated", "train", "NoSchedule"), Toleration("gpu")))
+    borne = [{"key": "dedicated", "value": "train", "effect": "NoSchedule"}, {"key": "gpu", "effect": "NoExecute"}]
+    wish = {"key": "old", "effect": "PreferNoSchedule"}
+    assert not node_seen(node(taints=[*borne, wish]), bears, "main").closed_because
+    for other in ({"value": "infra", "effect": "NoSchedule"}, {"value": "train", "effect": "NoExecute"}):
+        assert node_seen(node(taints=[{"key": "dedicated", **other}]), bears, "main").closed_because
 
 
 def test_another_pod_holds_what_its_containers_ask_for():
