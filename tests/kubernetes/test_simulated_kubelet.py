@@ -151,7 +151,7 @@ async def test_a_pod_that_finds_no_room_on_its_node_is_rejected(cluster: Cluster
         await placed(cluster, "b", PodScript(), containers=[limits])
         found = await status(cluster, "b", phase("Failed"))
     assert found["reason"] == "OutOfcpu"
-    assert "requested: 3, used: 3, capacity: 4" in found["message"]
+    assert "requested: 3000, used: 3000, capacity: 4000" in found["message"]
 
 
 async def test_a_lost_node_is_unknown_and_its_pods_end_no_more(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from tests.support.kubernetes.connection import Connection, connected
 from tests.support.kubernetes.server import ApiServer
 
 NO_CLUSTER = "no cluster: set KUBECONFIG to the configuration of one whose namespaces may be created and deleted"
+NO_NODE = "no node that runs pods: set TRAINMASTER_TEST_IMAGE to an image with bash and python3 that the cluster has"
 READY_S = 30
 
 
@@ -39,6 +40,11 @@ def real_kubeconfig() -> Path | None:
     """What KUBECONFIG names, if anything."""
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     return Path(named) if named else None
+
+
+def image_of_tests() -> str:
+    """An image that the nodes of the real cluster can run; empty where it has no such nodes."""
+    return os.environ.get("TRAINMASTER_TEST_IMAGE", "") if real_kubeconfig() else ""
 
 
 def kinds_of_clusters() -> list[str]:

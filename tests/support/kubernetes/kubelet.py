@@ -39,6 +39,16 @@ class Process(Protocol):
 
     async def stop(self, grace_s: float) -> Exit: ...
 
+    async def abandon(self) -> None: ...
+
+
+class InitFailedError(Exception):
+    """An init container ended with an error, so the others do not start."""
+
+    def __init__(self, container: str, how: Exit):
+        super().__init__(f"init container {container} ended with code {how.code}")
+        self.container, self.how = container, how
+
 
 class Runner(Protocol):
     """Runs pods' containers for real."""
@@ -203,7 +213,7 @@ class SimulatedKubelet:
         if await self._deleted_within(pod, script.start_s):
             return False
         if script.init_exit_code:
-            await self._write(pod, status.init_failed(_now(), Exit.of(script.init_exit_code)))
+            await self._write(pod, status.init_failed(_now(), Exit.of(script.init_exit_code), _first_init(pod)))
             return False
         return True
 
@@ -218,16 +228,22 @@ class SimulatedKubelet:
             await self._write(pod, status.ended(_now(), _scripted_exit(script)))
 
     async def _run(self, pod: Pod, status: PodStatus, runner: Runner) -> None:
-        process = await runner.start(pod.item)
-        await self._write(pod, status.running(_now()))
+        try:
+            process = await runner.start(pod.item)
+        except InitFailedError as error:
+            await self._write(pod, status.init_failed(_now(), error.how, error.container))
+            return
         waiting = asyncio.create_task(process.wait())
         deleting = asyncio.create_task(pod.deleted.wait())
         try:
+            await self._write(pod, status.running(_now()))
             await asyncio.wait({waiting, deleting}, return_when=asyncio.FIRST_COMPLETED)
             how = await waiting if waiting.done() else await process.stop(pod.grace_s)
+        except asyncio.CancelledError:
+            await process.abandon()
+            raise
         finally:
-            await end(waiting)
-            await end(deleting)
+            await end(waiting, deleting)
         await self._write(pod, status.ended(_now(), how))
 
     async def _deleted_within(self, pod: Pod, time_s: float | None) -> bool:
@@ -269,6 +285,10 @@ def _scripted_exit(script: PodScript) -> Exit:
     if script.oom_killed:
         return Exit(KILLED, "OOMKilled")
     return Exit.of(script.exit_code if script.signal is None else 128 + script.signal)
+
+
+def _first_init(pod: Pod) -> str:
+    return str(pod.item["spec"]["initContainers"][0]["name"])
 
 
 def _now() -> datetime:

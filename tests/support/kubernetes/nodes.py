@@ -89,10 +89,11 @@ def lacking(node: NodeSpec, pod: Json, others: list[Json]) -> tuple[str, str] | 
     for name, capacity in node.capacity.items():
         wanted, used = _requested(pod, name), sum((_requested(each, name) for each in others), quantity(0))
         if used + wanted > quantity(capacity):
-            message = (
-                f"Node didn't have enough resource: {name}, requested: {wanted}, used: {used}, capacity: {capacity}"
+            told = ", ".join(
+                f"{word}: {_told(name, amount)}"
+                for word, amount in (("requested", wanted), ("used", used), ("capacity", quantity(capacity)))
             )
-            return f"OutOf{name}", message
+            return f"OutOf{name}", f"Pod was rejected: Node didn't have enough resource: {name}, {told}"
     return None
 
 
@@ -102,3 +103,8 @@ def _requested(pod: Json, name: str) -> Decimal:
     containers = pod["spec"]["containers"]
     requests = [(each.get("resources") or {}).get("requests") or {} for each in containers]
     return sum((quantity(each.get(name, 0)) for each in requests), quantity(0))
+
+
+def _told(name: str, amount: Decimal) -> str:
+    """CPUs are counted in thousandths."""
+    return str(int(amount * 1000) if name == "cpu" else int(amount))

@@ -49,10 +49,16 @@ class PodStatus:
         phase = "Succeeded" if end.code == 0 else "Failed"
         return self._status(phase, now, self._containers({"terminated": self._terminated(now, end)}))
 
-    def init_failed(self, now: datetime, end: Exit) -> Json:
+    def init_failed(self, now: datetime, end: Exit, container: str) -> Json:
+        """Those before it have ended well, those after it wait for ever."""
         main = self._containers({"waiting": {"reason": "PodInitializing"}})
-        first = self._pod["spec"]["initContainers"][0]
-        init = [_container(first, {"terminated": self._terminated(now, end)}, ready=False)]
+        init, state = [], {"terminated": self._terminated(now, Exit.of(0))}
+        for each in self._pod["spec"]["initContainers"]:
+            if each["name"] == container:
+                init.append(_container(each, {"terminated": self._terminated(now, end)}, ready=False))
+                state = {"waiting": {"reason": "PodInitializing"}}
+            else:
+                init.append(_container(each, state, ready="terminated" in state))
         return self._status("Failed", now, main, initialized="False") | {"initContainerStatuses": init}
 
     def evicted(self, now: datetime, message: str) -> Json:
