@@ -16,8 +16,12 @@ class NodeCalls:
         self._transport = transport
 
     def order(self, node: str, verb: str, reason: str) -> Document:
-        """Have a node drained, quarantined or restored (`drain`, `quarantine`, `restore`); for admins."""
+        """Have a node drained or quarantined (`drain`, `quarantine`); for admins."""
         return self._transport.document("POST", f"{_path(node)}/{verb}", json={"reason": reason})
+
+    def restore(self, node: str, reason: str, *, force: bool = False) -> Document:
+        """Have a node used again; one that was found bad is tested first, unless that is forced; for admins."""
+        return self._transport.document("POST", f"{_path(node)}/restore", json={"reason": reason, "force": force})
 
     def history(self, node: str) -> tuple[JobEvent, ...]:
         """What happened to a node, who ordered what and why; for admins."""

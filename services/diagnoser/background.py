@@ -1,10 +1,12 @@
 """Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`.
 
-All instances look. The check of a minute has the same name whoever asks for it, so it is asked for once.
+All instances look. A check of the same nodes in the same minute has the same name whoever asks for it, so it is asked
+for once. Nodes that an admin wants back are looked for at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import structlog
@@ -15,6 +17,7 @@ from services.diagnoser.on_demand import Holdings, OnDemand, Wanted
 from shared.clock import Clock
 from shared.errors import TrainmasterError
 from shared.ids import hashed_id
+from shared.tasks import end
 
 TICK_S: Final = 60.0
 AUTHOR: Final = "schedule"
@@ -37,8 +40,17 @@ class BackgroundChecks:
         """Look for ever."""
         await self._ledger.caught_up.wait()
         while True:
-            await self._clock.sleep(TICK_S)
+            await self._until_next()
             await self.look()
+
+    async def _until_next(self) -> None:
+        """A minute, or until somebody wants a node back."""
+        waits = [asyncio.create_task(self._clock.sleep(TICK_S)), asyncio.create_task(self._ledger.wanted_back.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(*waits)
+        self._ledger.wanted_back.clear()
 
     async def look(self) -> None:
         """Check what is due, unless a check is running."""
@@ -46,10 +58,10 @@ class BackgroundChecks:
         if not nodes or self._on_demand.is_under_way(AUTHOR):
             return
         try:
-            await self._on_demand.request(AUTHOR, Wanted(nodes, thorough=False, idle_only=True), self._name())
+            await self._on_demand.request(AUTHOR, Wanted(nodes, thorough=False, idle_only=True), self._name(nodes))
         except TrainmasterError as error:
             self._log.warning("check_not_begun", nodes=list(nodes), reason=error.message)
 
-    def _name(self) -> str:
+    def _name(self, nodes: tuple[str, ...]) -> str:
         minute = self._clock.now().replace(second=0, microsecond=0)
-        return hashed_id("dg", AUTHOR, minute.isoformat())
+        return hashed_id("dg", AUTHOR, minute.isoformat(), *nodes)

@@ -1,4 +1,4 @@
-"""What `drain`, `quarantine` and `restore` have in common: an order about a node, with the reason for it."""
+"""What `drain` and `quarantine` have in common: an order about a node, with the reason for it."""
 
 from __future__ import annotations
 

@@ -42,6 +42,11 @@ def _state(status: Fields) -> Text:
     if status.text("reason"):
         since = f" since {date_time(status.time('since'))}" if status.time("since") else ""
         line.append(f"{since}, {text(status.text('by')).plain}: {text(status.text('reason')).plain}")
+    wanted = status.fields("returning")
+    if wanted.document:
+        line.append(
+            f"; {text(wanted.text('by')).plain} wants it back ({text(wanted.text('reason')).plain}): tested first"
+        )
     if status.flag("quarantineWithheld"):
         line.append("; it would be quarantined if too much of a pool were not missing then", style="yellow")
     return line

@@ -1,7 +1,8 @@
 """The ledger of node health on the stream `NODES`: follows it into the book, and puts on record what diagnoses found.
 
 The book is in memory and is made anew from the stream at each start; the stream keeps the last events of each node for
-ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing.
+ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing. `wanted_back` is set when an
+admin wants a node back.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from shared.bus import Bus, CaughtUp
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import Clock
-from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged, NodeLagged
+from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged, NodeLagged, NodeRecalled
 from shared.jobs import Recorded
 
 # A node that was taken out returns when it is rather good than bad.
@@ -32,6 +33,7 @@ class HealthLedger:
         self._moved = asyncio.Condition()
         self.book = Book()
         self.caught_up = asyncio.Event()
+        self.wanted_back = asyncio.Event()
 
     async def run(self) -> None:
         """Follow the stream for ever."""
@@ -39,6 +41,8 @@ class HealthLedger:
             for item in batch:
                 if isinstance(item, Recorded):
                     self.book.take(item)
+                    if isinstance(item.event.data, NodeRecalled):
+                        self.wanted_back.set()
                 self._sequence = item.sequence
                 if isinstance(item, CaughtUp):
                     self.caught_up.set()

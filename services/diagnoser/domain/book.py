@@ -3,7 +3,8 @@
 It is the fold of the events of NODES. A diagnosis leaves the beliefs in the parts that it tested, which fade from then
 on, and its figures, which later ones are compared with. A pass holds for `VALID_H` hours, unless the node is suspect or
 something was heard of it since: a suspicion after a failed job, a rank that held others up, an order, a state, other
-hardware. What looked slow in a job counts once for each job. A diagnosis with pretended faults changes nothing.
+hardware. What looked slow in a job counts once for each job. A diagnosis with pretended faults changes nothing. What
+was believed of a node is void when an admin restores it, or wants it back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import Final
 
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
 from services.diagnoser.domain.pairing import is_link
-from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeLagged, NodeMarked, NodeReported, NodeSuspected
+from shared.events import (
+    NodeChanged,
+    NodeDiagnosed,
+    NodeJudged,
+    NodeLagged,
+    NodeMarked,
+    NodeRecalled,
+    NodeReported,
+    NodeSuspected,
+)
 from shared.jobs import Recorded
 
 VALID_H: Final = 24.0
@@ -49,6 +59,7 @@ class NodePage:
     suspected_at: datetime | None = None
     passed_at: datetime | None = None
     lagged_in: str = ""
+    wanted_back_at: datetime | None = None
     state: str = ""
     own: dict[str, deque[float]] = field(default_factory=dict)
 
@@ -84,11 +95,9 @@ class Book:
                 page.judged = judged
             case NodeChanged() as changed:
                 page.state = changed.state
-            case NodeMarked(wish="Ready"):
-                self._parts.pop(node, None)
-                page.judged, page.passed_at = None, None
-            case NodeMarked():
+            case NodeMarked() | NodeRecalled() as order:
                 page.passed_at = None
+                self._ordered(page, order, at)
 
     def belief(self, part: str, now: datetime) -> Belief:
         """What is believed of the part now."""
@@ -125,6 +134,20 @@ class Book:
         """The last reports, newest first."""
         return [self.report(diagnosis) for diagnosis in list(reversed(self._reports))[:limit]]
 
+    def _ordered(self, page: NodePage, order: NodeMarked | NodeRecalled, at: datetime) -> None:
+        """An admin wants something of the node."""
+        if isinstance(order, NodeRecalled):
+            self._forget(order.node)
+            page.wanted_back_at = at
+        elif order.wish == "Ready":
+            self._forget(order.node)
+            page.judged, page.wanted_back_at = None, None
+
+    def _forget(self, node: str) -> None:
+        """What was believed of the node and its devices is void: somebody has seen to it."""
+        for part in [part for part in self._parts if part.partition("/")[0] == node]:
+            del self._parts[part]
+
     def _keep(self, part: NodeDiagnosed) -> None:
         self._reports.setdefault(part.diagnosis, {})[part.node] = part
         if len(self._reports) > _REPORTS:
@@ -137,6 +160,7 @@ class Book:
 
     def _diagnosed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
         page.diagnosed, page.diagnosed_at = part, at
+        page.wanted_back_at = None if part.fresh else page.wanted_back_at
         for each in part.beliefs:
             prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
             self._parts[each.part] = Remembered(Belief(each.evidence, each.fails, prior), at)

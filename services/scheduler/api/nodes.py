@@ -27,6 +27,12 @@ class Order(BaseModel):
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_REASON_MAX)]
 
 
+class Restoration(Order):
+    """Why a node is to be used again; `force`: though it was found bad, and without a test."""
+
+    force: bool = False
+
+
 def nodes_router(handlers: NodeHandlers) -> APIRouter:
     """Nodes of the pools that the asker may use."""
     router = api_router()
@@ -58,9 +64,9 @@ def nodes_router(handlers: NodeHandlers) -> APIRouter:
         return _document(await handlers.order(user, name, NodeState.QUARANTINED, order.reason))
 
     @router.post("/v1/nodes/{name}/restore", tags=["nodes"])
-    async def restore(user: CurrentUser, name: str, order: Order) -> Json:
-        """Use a node again, whatever was found or ordered before; admins only."""
-        return _document(await handlers.order(user, name, NodeState.READY, order.reason))
+    async def restore(user: CurrentUser, name: str, order: Restoration) -> Json:
+        """Use a node again; one that was found bad is tested first, unless that is forced; admins only."""
+        return _document(await handlers.restore(user, name, order.reason, force=order.force))
 
     return router
 

@@ -6,6 +6,8 @@ the latest one. The diagnoser's wish for a quarantine, which a node gets when a 
 while enough of every pool that the node is in is left: wishes are granted in the order in which they came, up to `CAP`
 of each pool; the rest is *withheld*, which is announced, and granted as soon as there is room for it.
 
+A node that was found bad comes back by passing a test, which an admin may ask for, or where an admin forces it.
+
 The state of a node changes nothing for what runs on it: what gangs hold there they hold until their end is confirmed.
 """
 
@@ -19,7 +21,7 @@ from typing import Final
 
 from services.scheduler.domain.gang import Pool
 from services.scheduler.domain.nodes import Device, Node, NodeState
-from shared.events import NodeChanged, NodeJudged, NodeMarked, NodeReported
+from shared.events import NodeChanged, NodeDiagnosed, NodeJudged, NodeMarked, NodeRecalled, NodeReported
 from shared.jobs import Recorded
 
 LOST_SHOWN: Final = timedelta(days=1)
@@ -41,13 +43,24 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
+class Return:
+    """Somebody wants a node back that was found bad; it is tested first."""
+
+    by: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """What the events say of one node."""
+    """What the events say of one node; `is_bad` as long as the last that diagnoses said of it is that."""
 
     id: str
     reported: NodeReported | None = None
     wish: Wish | None = None
     suspicion: str = ""
+    is_bad: bool = False
+    returning: Return | None = None
     announced: NodeChanged | None = None
     announced_at: datetime | None = None
 
@@ -61,6 +74,7 @@ class NodeLife:
     by: str = ""
     since: datetime | None = None
     withheld: bool = False
+    returning: Return | None = None
 
     @property
     def state(self) -> NodeState:
@@ -73,26 +87,47 @@ def folded(record: NodeRecord, recorded: Recorded) -> NodeRecord:
     match event.data:
         case NodeReported() as reported:
             return replace(record, reported=reported)
-        case NodeMarked(wish="Ready"):
-            return replace(record, wish=None, suspicion="")
-        case NodeMarked(wish=wish, by=by, reason=reason):
-            return replace(record, wish=Wish(NodeState(wish), by, reason, event.time, recorded.sequence))
+        case NodeMarked() as marked:
+            return _marked(record, marked, recorded)
+        case NodeRecalled() as wanted if record.is_bad:
+            return _wanted_back(record, wanted, recorded)
+        case NodeDiagnosed(fresh=True, injected=()):
+            return replace(record, returning=None)
         case NodeJudged() as judged:
             return _judged(record, judged, recorded)
         case NodeChanged() as changed:
-            return replace(record, announced=changed, announced_at=event.time)
+            record = replace(record, announced=changed, announced_at=event.time)
     return record
+
+
+def _marked(record: NodeRecord, marked: NodeMarked, recorded: Recorded) -> NodeRecord:
+    if marked.wish == "Ready":
+        return replace(record, wish=None, suspicion="", is_bad=False, returning=None)
+    wish = Wish(NodeState(marked.wish), marked.by, marked.reason, recorded.event.time, recorded.sequence)
+    return replace(record, wish=wish)
+
+
+def _wanted_back(record: NodeRecord, wanted: NodeRecalled, recorded: Recorded) -> NodeRecord:
+    """An order of an admin is over, but until the node has passed it is quarantined as what it was found to be."""
+    is_diagnosers = record.wish is not None and record.wish.capped
+    wish = record.wish if is_diagnosers else _quarantine(record.suspicion, recorded)
+    return replace(record, wish=wish, returning=Return(wanted.by, wanted.reason, recorded.event.time))
 
 
 def _judged(record: NodeRecord, judged: NodeJudged, recorded: Recorded) -> NodeRecord:
     """An admin's wish stands whatever is found; only the diagnoser's own is taken back by a good result."""
     wish = record.wish
     if judged.health == "bad" and wish is None:
-        since = recorded.event.time
-        wish = Wish(NodeState.QUARANTINED, DIAGNOSER, judged.reason, since, recorded.sequence, capped=True)
+        wish = _quarantine(judged.reason, recorded)
     elif judged.health == "good" and wish is not None and wish.capped:
         wish = None
-    return replace(record, wish=wish, suspicion="" if judged.health == "good" else judged.reason)
+    suspicion = "" if judged.health == "good" else judged.reason
+    return replace(record, wish=wish, suspicion=suspicion, is_bad=judged.health == "bad")
+
+
+def _quarantine(reason: str, recorded: Recorded) -> Wish:
+    """What the diagnoser wants of a node that is bad."""
+    return Wish(NodeState.QUARANTINED, DIAGNOSER, reason, recorded.event.time, recorded.sequence, capped=True)
 
 
 def lives(
@@ -132,9 +167,11 @@ def _life(node: Node, record: NodeRecord | None, granted: set[str]) -> NodeLife:
     if wish is None:
         suspicion = record.suspicion if record else ""
         return NodeLife(replace(node, suspect=bool(suspicion)), suspicion, DIAGNOSER if suspicion else "")
+    returning = record.returning if record else None
     if node.id in granted:
-        return NodeLife(replace(node, state=wish.state), wish.reason, wish.by, wish.since)
-    return NodeLife(replace(node, suspect=True), wish.reason, wish.by, wish.since, withheld=True)
+        return NodeLife(replace(node, state=wish.state), wish.reason, wish.by, wish.since, returning=returning)
+    suspect = replace(node, suspect=True)
+    return NodeLife(suspect, wish.reason, wish.by, wish.since, withheld=True, returning=returning)
 
 
 def _lost(record: NodeRecord) -> NodeLife | None:

@@ -9,7 +9,7 @@ from typing import Any
 from services.scheduler.domain.explaining.changes import Change
 from services.scheduler.domain.explaining.holders import Held
 from services.scheduler.domain.gang import Pool
-from services.scheduler.domain.node_life import NodeLife
+from services.scheduler.domain.node_life import NodeLife, Return
 from services.scheduler.domain.nodes import Node, NodeState, Room
 from services.scheduler.domain.standing import Standing
 from shared.catalog.fields import format_cpu
@@ -35,10 +35,16 @@ def node_document(life: NodeLife, room: Room, pools: Iterable[str]) -> dict[str,
             "by": life.by,
             "since": rfc3339(life.since) if life.since else None,
             "quarantineWithheld": life.withheld,
+            "returning": _returning(life.returning),
             "pools": sorted(pools),
             "free": _amounts(room.cpu_m, room.memory_bytes, len(room.devices)),
         },
     }
+
+
+def _returning(wanted: Return | None) -> dict[str, Any] | None:
+    """Who wants a bad node back, which is tested before."""
+    return {"by": wanted.by, "reason": wanted.reason, "since": rfc3339(wanted.since)} if wanted else None
 
 
 def pool_status(pool: Pool | None, rooms: Iterable[Room]) -> dict[str, Any]:

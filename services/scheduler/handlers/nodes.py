@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.scheduler.control.node_registry import NodeRegistry, node_subject
 from services.scheduler.control.world import World
 from services.scheduler.domain.node_life import NodeLife
-from services.scheduler.domain.nodes import NodeState, Room
+from services.scheduler.domain.nodes import Node, NodeState, Room
 from services.scheduler.domain.offers import usable_pools
 from services.scheduler.domain.views import pools_of
 from services.scheduler.handlers.finding import may_see
@@ -20,7 +20,7 @@ from shared.bus.streams import NODES
 from shared.catalog import CatalogWatch, asker_of
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, NotFoundError
-from shared.events import NodeMarked
+from shared.events import NodeMarked, NodeRecalled, Payload
 from shared.jobs import Job, Recorded
 from shared.readmodel import JobReadModel
 
@@ -87,21 +87,35 @@ class NodeHandlers:
         return Holders(told, replicas.total() - sum(holding.replicas for holding in told))
 
     async def order(self, principal: Principal, name: str, state: NodeState, reason: str) -> SeenNode:
-        """Have the node drained, quarantined or restored; raises ForbiddenError, NotFoundError or ConflictError."""
+        """Have the node drained or quarantined; raises ForbiddenError, NotFoundError or ConflictError."""
         _must_be_admin(principal)
         life = self.node(principal, name).life
         record = self.registry.record(life.node.id)
         wish = record.wish if record else None
         if state is NodeState.DRAINING and wish is not None and wish.state is NodeState.QUARANTINED:
             raise ConflictError(f"node {shown(life.node.name)} is to be quarantined ({wish.by}); restore it first")
-        is_so = wish is not None and not wish.capped and (wish.state, wish.reason) == (state, reason)
-        is_ordinary = state is NodeState.READY and wish is None and not (record and record.suspicion)
-        if not (is_so or is_ordinary):
-            mark = NodeMarked(
-                cluster=life.node.cluster, node=life.node.id, wish=state.value, by=principal.name, reason=reason
-            )
-            await self.registry.reached(await self.registry.put(mark, life.node.id))
+        if wish is None or wish.capped or (wish.state, wish.reason) != (state, reason):
+            node = life.node
+            mark = NodeMarked(cluster=node.cluster, node=node.id, wish=state.value, by=principal.name, reason=reason)
+            await self._put(mark, node)
         return self.node(principal, life.node.id)
+
+    async def restore(self, principal: Principal, name: str, reason: str, *, force: bool) -> SeenNode:
+        """Have the node used again: at once, or when it passes a test; raises ForbiddenError or NotFoundError."""
+        _must_be_admin(principal)
+        node = self.node(principal, name).life.node
+        record = self.registry.record(node.id)
+        if record is not None and record.is_bad and not force:
+            if record.returning is None:
+                wanted = NodeRecalled(cluster=node.cluster, node=node.id, by=principal.name, reason=reason)
+                await self._put(wanted, node)
+        elif record is not None and (record.wish or record.suspicion):
+            mark = NodeMarked(cluster=node.cluster, node=node.id, wish="Ready", by=principal.name, reason=reason)
+            await self._put(mark.model_copy(update={"forced": record.is_bad}), node)
+        return self.node(principal, node.id)
+
+    async def _put(self, payload: Payload, node: Node) -> None:
+        await self.registry.reached(await self.registry.put(payload, node.id))
 
     async def history(self, principal: Principal, name: str) -> list[Recorded]:
         """What happened to the node, for admins; raises ForbiddenError or NotFoundError."""

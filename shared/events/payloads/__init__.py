@@ -13,6 +13,7 @@ from shared.events.payloads.nodes import (
     NodeJudged,
     NodeLagged,
     NodeMarked,
+    NodeRecalled,
     NodeReported,
     NodeSuspected,
 )
@@ -77,6 +78,7 @@ PAYLOADS: Final[tuple[type[Payload], ...]] = (
     LeaderElected,
     NodeReported,
     NodeMarked,
+    NodeRecalled,
     NodeDiagnosed,
     NodeJudged,
     NodeChanged,
@@ -118,6 +120,7 @@ __all__ = [
     "NodeJudged",
     "NodeLagged",
     "NodeMarked",
+    "NodeRecalled",
     "NodeReported",
     "NodeSuspected",
     "OutageSuspected",

@@ -33,7 +33,10 @@ class NodeReported(Payload):
 
 
 class NodeMarked(Payload):
-    """An admin wants the node to be drained, quarantined, or an ordinary node again; `by` is their name."""
+    """An admin wants the node to be drained, quarantined, or an ordinary node again; `by` is their name.
+
+    `forced`: it is to be used again although a diagnosis found it bad, and untested.
+    """
 
     TYPE = "trainmaster.node.marked.v1"
     SUFFIX = "marked"
@@ -43,6 +46,21 @@ class NodeMarked(Payload):
     cluster: str
     node: str
     wish: NodeWish
+    by: str
+    reason: Sentence
+    forced: bool = False
+
+
+class NodeRecalled(Payload):
+    """An admin wants a node back that a diagnosis found bad: it is tested, and returns when it passes."""
+
+    TYPE = "trainmaster.node.recalled.v1"
+    SUFFIX = "recalled"
+    KIND = "node"
+    AUTHOR = "scheduler"
+
+    cluster: str
+    node: str
     by: str
     reason: Sentence
 

@@ -16,7 +16,8 @@ from shared import events as ev
 from shared.agent_wire import decode_probe_request, encode_probe_answer, probe_subject
 from shared.bus import Bus
 from shared.bus.history import recorded_of
-from shared.bus.streams import CHECKS
+from shared.bus.streams import CHECKS, NODES
+from shared.catalog import Cluster
 from shared.clock import ManualClock
 from shared.diagnosis_wire import cancel_subject, decode_cancel, decode_test_request, encode_test_answer, worker_subject
 from shared.errors import UnavailableError
@@ -79,7 +80,10 @@ async def ask(client: httpx.AsyncClient, *nodes: str) -> str:
 
 async def until_ended(client: httpx.AsyncClient, check: str) -> dict[str, Any]:
     async def look() -> dict[str, Any] | None:
-        document = (await client.get(f"/v1/diagnoses/{check}")).json()
+        answer = await client.get(f"/v1/diagnoses/{check}")
+        if answer.status_code == 404:  # put on record a moment ago
+            return None
+        document = answer.json()
         return document if document["state"] not in ("queued", "running") else None
 
     return await eventually(look)
@@ -198,3 +202,23 @@ async def test_leases_go_on_in_the_name_of_the_same_check_and_a_halted_holder_no
             assert not lost_too.is_set()
     async with next_one.held(["m-1", "m-2", "m-3"], "dg-b"):
         pass
+
+
+async def test_a_bad_node_that_an_admin_wants_back_is_tested_at_once_and_judged_good(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    agent = await machine(bus, "n-8")
+    agent.open.set()
+    bad = ev.NodeJudged(cluster="main", node="n-8", health="bad", reason="a wrong checksum")
+    back = ev.NodeRecalled(cluster="main", node="n-8", by="root", reason="a new fan")
+    subject = f"tm.node.{Cluster.id_of('main')}.n-8"
+    async with calling(nats_server):
+        for payload in (bad, back):
+            await bus.observe(jobs.event(payload, "n-8", attempt=0), subject=f"{subject}.{payload.SUFFIX}")
+
+        async def look() -> str | None:
+            last = await bus.history.last_event(f"{subject}.judged", stream=NODES)
+            judged = last.event.data if last else None
+            return judged.health if isinstance(judged, ev.NodeJudged) and judged.health == "good" else None
+
+        assert await eventually(look) == "good"

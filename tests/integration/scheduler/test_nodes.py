@@ -140,8 +140,27 @@ async def test_a_bad_node_is_quarantined_and_one_over_the_cap_is_announced_and_s
             return last.event.data.withheld if last else None
 
         assert await eventually(announced)
-        await order(users, "restore")
+        forced = {"reason": "the machine is needed", "force": True}
+        assert (await users["root"].post("/v1/nodes/node-0/restore", json=forced)).status_code == 200
         await until_state(users, "Quarantined", "node-1")
+        last = await rig.bus.history.last_event("tm.node.*.n-node-0.marked", stream=NODES)
+        assert (last.event.data.forced, last.event.data.by, last.event.data.reason) == (
+            True,
+            "root",
+            "the machine is needed",
+        )
+
+
+async def test_a_bad_node_that_an_admin_restores_returns_when_it_passes(rig: Rig, engine: SimulatedEngine):
+    async with api(rig, engine) as users:
+        await judge(rig, "bad")
+        await until_state(users, "Quarantined")
+        for _ in range(2):
+            found = (await order(users, "restore")).json()["status"]
+            assert (found["state"], found["returning"]["by"]) == ("Quarantined", "root")
+        assert len(await rig.bus.history.messages(NODES, "tm.node.*.n-node-0.recalled")) == 1
+        await judge(rig, "good")
+        assert (await until_state(users, "Ready"))["returning"] is None
 
 
 async def test_capacity_of_a_lost_node_comes_back_with_the_confirmed_end_of_what_ran_there(

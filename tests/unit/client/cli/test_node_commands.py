@@ -36,13 +36,30 @@ MARKED = {
 }
 
 
-@pytest.mark.parametrize("verb", ["drain", "quarantine", "restore"])
+@pytest.mark.parametrize("verb", ["drain", "quarantine"])
 def test_an_order_is_sent_with_its_reason(command: Command, api: FakePlatform, verb: str) -> None:
     api.on("POST", f"/v1/nodes/node-0/{verb}", of_json(NODE))
     outcome = command(verb, "node-0", "--reason", "a new disk")
     assert (outcome.code, outcome.out.strip()) == (0, "Draining")
     assert api.requests[0].json == {"reason": "a new disk"}
     assert command(verb, "node-0", "--reason", "x", "-o", "json").json == NODE
+
+
+def test_a_bad_node_is_tested_before_it_is_used_again_unless_that_is_forced(
+    command: Command, api: FakePlatform
+) -> None:
+    wanted = {"by": "root", "reason": "a new fan", "since": "2026-01-02T14:00:00.000Z"}
+    waits = {**NODE, "status": NODE["status"] | {"state": "Quarantined", "returning": wanted}}
+    api.on("POST", "/v1/nodes/node-0/restore", of_json(waits), of_json(NODE))
+    outcome = command("restore", "node-0", "--reason", "a new fan")
+    assert outcome.out.strip() == "Quarantined"
+    assert "returns when it passes" in outcome.err
+    forced = command("restore", "node-0", "--reason", "a new fan", "--force")
+    assert (forced.out.strip(), forced.err) == ("Draining", "")
+    assert [request.json["force"] for request in api.requests] == [False, True]
+    api.on("GET", "/v1/nodes/node-0", of_json(waits))
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [], "next": None}))
+    assert "root wants it back (a new fan): tested first" in command("describe", "node", "node-0").out
 
 
 def test_an_order_without_a_reason_is_not_sent(command: Command, api: FakePlatform) -> None:

@@ -134,3 +134,17 @@ def test_a_diagnosis_with_pretended_faults_leaves_nothing() -> None:
     assert book.is_valid("n-1", NOW)
     assert book.suspects(NOW) == {}
     assert book.fleet("EPYC", "multiplication") == (90.0,)
+
+
+def test_what_was_believed_of_a_node_and_its_devices_is_void_when_an_admin_wants_it_back() -> None:
+    parts = [ev.PartBelief(part=part, suspicion=0.9, evidence=(9.0,) * 4, fails=3) for part in ("n-1", "n-1/cpu-0")]
+    back = ev.NodeRecalled(cluster="main", node="n-1", by="ada", reason="a new fan")
+    for order in (back, marked("Ready")):
+        book = book_of(diagnosed(verdict="red", beliefs=parts), order)
+        assert {part: belief.is_suspect for part, belief in book.known(["n-1"], NOW).items()} == {}
+
+
+def test_a_node_is_wanted_back_until_it_was_tested_and_not_only_looked_at() -> None:
+    back = ev.NodeRecalled(cluster="main", node="n-1", by="ada", reason="a new fan")
+    assert book_of(diagnosed(), back, diagnosed(fresh=False)).pages["n-1"].wanted_back_at == NOW
+    assert book_of(diagnosed(), back, diagnosed(verdict="red")).pages["n-1"].wanted_back_at is None

@@ -91,3 +91,15 @@ def test_a_schedule_is_open_in_its_hours(hours: str, hour: int, is_open: bool) -
 def test_what_are_no_hours_is_refused(hours: str) -> None:
     with pytest.raises(ValueError, match="write them as 1-5 or 22-4"):
         Schedule.parse(24, hours)
+
+
+def test_a_node_that_an_admin_wants_back_is_tested_at_once_unless_a_job_is_on_it() -> None:
+    book = book_of("n-1", "n-2", "n-3")
+    diagnose(book, "n-2", NOON, verdict="red")
+    tell(book, ev.NodeJudged(cluster="main", node="n-2", health="bad"), "n-2", NOON)
+    tell(book, ev.NodeRecalled(cluster="main", node="n-2", by="root", reason="x"), "n-2", after(1))
+    assert due(book, {"n-2"}, NEVER, after(1)) == ()
+    assert due(book, (), NEVER, after(1)) == ("n-2", "n-1", "n-3")
+    diagnose(book, "n-2", after(2), verdict="red")
+    assert due(book, (), NEVER, after(3)) == ()
+    assert due(book, (), NEVER, after(62)) == ("n-2", "n-1", "n-3")

@@ -44,6 +44,14 @@ def judge(health: str) -> ev.NodeJudged:
     return ev.NodeJudged(cluster="main", node="n-0", health=health, reason="a wrong checksum", job="tj-a")
 
 
+BACK = ev.NodeRecalled(cluster="main", node="n-0", by="root", reason="a new fan")
+
+
+def diagnosed(verdict: str, **more) -> ev.NodeDiagnosed:
+    fields = {"cluster": "main", "node": "n-0", "diagnosis": "dg-a", "began": START, "took_s": 1, "verdict": verdict}
+    return ev.NodeDiagnosed.model_validate({**fields, **more})
+
+
 def record(*payloads: ev.Payload, of: Node = NODES[0], first: int = 1) -> NodeRecord:
     made = folded(NodeRecord(of.id), recorded(report_of(of)))
     for sequence, payload in enumerate(payloads, start=first):
@@ -73,6 +81,12 @@ def states(known: dict[str, NodeRecord], offered=NODES, pools=POOLS, cap_percent
         ((judge("bad"), judge("good")), None),
         ((mark("Quarantined"), judge("good")), NodeState.QUARANTINED),
         ((mark("Draining"), judge("bad")), NodeState.DRAINING),
+        ((judge("bad"), BACK), NodeState.QUARANTINED),
+        ((judge("bad"), BACK, judge("good")), None),
+        ((judge("bad"), BACK, mark("Ready")), None),
+        ((judge("bad"), judge("good"), BACK), None),
+        ((mark("Draining"), judge("bad"), BACK), NodeState.QUARANTINED),
+        ((mark("Draining"), judge("bad"), BACK, judge("good")), None),
     ],
 )
 def test_the_state_of_a_node_follows_from_what_was_wished_last(payloads, state: NodeState | None):
@@ -82,6 +96,17 @@ def test_the_state_of_a_node_follows_from_what_was_wished_last(payloads, state: 
 def test_a_suspect_node_is_ready_and_says_why_it_is_suspect():
     life = lives(NODES, records(record(judge("suspect"))), POOLS, cap_percent=10)["n-0"]
     assert (life.state, life.reason, life.by) == (NodeState.READY, "a wrong checksum", "diagnoser")
+
+
+@pytest.mark.parametrize(
+    ("then", "still"),
+    [((), True), ((diagnosed("red"),), False), ((diagnosed("green", fresh=False),), True), ((mark("Ready"),), False)],
+)
+def test_a_bad_node_is_wanted_back_until_it_was_tested(then, still: bool):
+    life = lives(NODES, records(record(judge("bad"), BACK, *then)), POOLS, cap_percent=10)["n-0"]
+    assert (life.returning is not None) is still
+    if still:
+        assert (life.returning.by, life.returning.reason, life.by) == ("root", "a new fan", "diagnoser")
 
 
 def test_a_node_that_the_engine_does_not_offer_is_lost_with_what_it_had_and_comes_back_as_it_was_wished():

@@ -33,6 +33,7 @@ def test_a_node_is_shown_with_its_capacity_and_what_is_free():
         "by": "",
         "since": None,
         "quarantineWithheld": False,
+        "returning": None,
         "pools": ["public"],
         "free": {"cpu": "5", "memory": "30Gi", "gpus": 1},
     }
