@@ -24,6 +24,7 @@ SERVICES = ("submitter", "scheduler", "watchdog", "diagnoser", "logs")
 VALUES: dict[str, Any] = {
     "gateway": {"enabled": True, "parentRefs": [{"name": "public"}]},
     "scheduler": {"replicas": 1},
+    "agent": {"env": {"TRAINMASTER_AGENT_SOURCE": "local", "TRAINMASTER_MACHINE": "node-1"}},
 }
 ADMIN_SECRET = "tm-trainmaster-admin"
 

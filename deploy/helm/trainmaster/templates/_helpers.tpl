@@ -295,6 +295,10 @@ spec:
 {{- define "trainmaster.engineEnv" -}}
 - {name: TRAINMASTER_CLUSTER, value: {{ .Values.cluster | quote }}}
 - {name: TRAINMASTER_QUARANTINE_MAX_PERCENT, value: {{ .Values.quarantineMaxPercent | quote }}}
+- {name: TRAINMASTER_KUBE_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
+- {name: TRAINMASTER_KUBE_NAMESPACE_PREFIX, value: {{ .Values.jobs.namespacePrefix | quote }}}
+- {name: TRAINMASTER_KUBE_IMAGE, value: {{ include "trainmaster.image" . | quote }}}
+- {name: TRAINMASTER_KUBE_CODE_URL, value: "http://{{ include "trainmaster.name" (dict "root" . "component" "scheduler") }}.{{ .Release.Namespace }}.svc:8080"}
 {{- end -}}
 
 {{- /* Names of the users of NATS, as a JSON list; the file is written by `python -m deploy.helm`. */ -}}

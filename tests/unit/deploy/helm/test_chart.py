@@ -27,7 +27,8 @@ EVERYTHING: dict[str, Any] = {
     "s3": {"existingSecret": "store", "endpoint": "https://s3.example"},
     "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
     "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
-    "jobs": {"namespaces": ["jobs-a", "jobs-b"], "volcano": True},
+    "jobs": {"namespace": "jobs", "volcano": True},
+    "agent": {"seesProcesses": True},
     "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
 }
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -39,6 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "keys": {"existingSigningSecret": "s", "existingSealingSecret": "k"},
         "admin": {"existingSecret": "a"},
     },
+    "a namespace a project": {"jobs": {"namespacePrefix": "tm-", "exec": False}},
     "certificates of cert-manager": {"nats": {"tls": {"mode": "certManager", "issuerRef": {"name": "ours"}}}},
 }
 
@@ -75,35 +77,43 @@ def test_no_object_stands_twice(manifests: list[Manifest]) -> None:
     assert len(names) == len(set(names))
 
 
-def test_only_who_asks_the_api_server_gets_a_token(manifests: list[Manifest]) -> None:
+def test_only_scheduler_and_agent_get_a_token(manifests: list[Manifest]) -> None:
     with_token = {
         workload["metadata"]["labels"]["app.kubernetes.io/component"]
         for workload in of_kind(manifests, *WORKLOADS)
         if pod_of(workload)["automountServiceAccountToken"]
     }
-    assert with_token == {"scheduler", *(("agent",) if of_kind(manifests, "DaemonSet") else ())}
+    assert with_token - {"agent"} == {"scheduler"}
     assert not any(account["automountServiceAccountToken"] for account in of_kind(manifests, "ServiceAccount"))
 
 
-def test_only_the_scheduler_writes_and_in_namespaces_of_jobs_alone(manifests: list[Manifest]) -> None:
-    bindings = of_kind(manifests, "RoleBinding")
-    assert {subject["name"] for binding in bindings for subject in binding["subjects"]} == {"tm-trainmaster-scheduler"}
-    read = {
-        binding["subjects"][0]["name"]: rule
-        for binding in of_kind(manifests, "ClusterRoleBinding")
-        for rule in named(manifests, "ClusterRole", binding["roleRef"]["name"])["rules"]
-    }
-    assert all(set(rule["verbs"]) == {"get", "list", "watch"} for rule in read.values())
-    assert read.pop("tm-trainmaster-scheduler")["resources"] == ["nodes", "pods"]
-    assert {name: rule["resources"] for name, rule in read.items()} == (
-        {"tm-trainmaster-agent": ["pods"]} if of_kind(manifests, "DaemonSet") else {}
-    )
-    everywhere = of_kind(manifests, "ClusterRole")
-    roles = of_kind(manifests, "Role")
-    assert roles
-    assert "tm" not in {role["metadata"]["namespace"] for role in roles}
-    for role in (*everywhere, *roles):
-        assert not any("*" in values for rule in role["rules"] for values in rule.values())
+def writes(role: Manifest) -> set[str]:
+    rules = [rule for rule in role["rules"] if not set(rule["verbs"]) <= {"get", "list", "watch"}]
+    return {resource for rule in rules for resource in rule["resources"]}
+
+
+def test_rights_go_to_scheduler_and_agent_and_those_to_write_to_the_scheduler_for_gangs(plain: list[Manifest]) -> None:
+    bindings = of_kind(plain, "RoleBinding", "ClusterRoleBinding")
+    holders = {subject["name"] for binding in bindings for subject in binding["subjects"]}
+    assert holders == {"tm-trainmaster-scheduler", "tm-trainmaster-agent"}
+    assert not any(writes(role) for role in of_kind(plain, "ClusterRole"))
+    (gangs,) = of_kind(plain, "Role")
+    assert gangs["metadata"]["namespace"] == "trainmaster-jobs"
+    objects = {"pods", "pods/binding", "pods/exec", "configmaps", "services", "secrets", "networkpolicies"}
+    assert writes(gangs) == objects
+
+
+def test_no_role_has_a_wildcard_or_lists_secrets(manifests: list[Manifest]) -> None:
+    for role in of_kind(manifests, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            assert not any("*" in values for values in rule.values())
+            assert "secrets" not in rule["resources"] or not {"list", "watch"} & set(rule["verbs"])
+
+
+def test_projects_with_namespaces_of_their_own_need_rights_in_all_of_them() -> None:
+    manifests = render(VARIANTS["a namespace a project"])
+    assert not of_kind(manifests, "Role", "RoleBinding", "Namespace")
+    assert "namespaces" in writes(named(manifests, "ClusterRole", "tm-trainmaster-scheduler-tm-gangs"))
 
 
 def test_pods_run_without_privileges(manifests: list[Manifest]) -> None:
@@ -112,15 +122,22 @@ def test_pods_run_without_privileges(manifests: list[Manifest]) -> None:
         is_agent = workload["kind"] == "DaemonSet"
         assert pod["securityContext"].get("runAsNonRoot", False) is not is_agent
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+        assert not pod.keys() & {"hostNetwork", "hostIPC"}
+        assert "hostPID" not in pod or is_agent
     for container in containers(manifests):
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "privileged": False,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        security = dict(container["securityContext"])
+        assert security.pop("capabilities")["drop"] == ["ALL"]
+        assert security == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "privileged": False}
         assert container["resources"]["limits"]["memory"]
+
+
+def test_the_agent_sees_processes_of_others_only_where_asked_for(plain: list[Manifest]) -> None:
+    without, wanted = named(plain, "DaemonSet", "tm-trainmaster-agent"), render(EVERYTHING)
+    assert "hostPID" not in pod_of(without)
+    assert "add" not in pod_of(without)["containers"][0]["securityContext"]["capabilities"]
+    pod = pod_of(named(wanted, "DaemonSet", "tm-trainmaster-agent"))
+    assert pod["hostPID"] is True
+    assert pod["containers"][0]["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE"]
 
 
 def test_the_private_key_and_every_password_reach_their_owner_alone(plain: list[Manifest]) -> None:
@@ -208,10 +225,3 @@ def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any
     with pytest.raises(HelmError) as raised:
         render(values)
     assert words in str(raised.value)
-
-
-def test_an_agent_that_sees_processes_has_that_one_right_more() -> None:
-    (agent,) = of_kind(render({"agent": {"seesProcesses": True}}), "DaemonSet")
-    assert pod_of(agent)["hostPID"] is True
-    (container,) = pod_of(agent)["containers"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}
