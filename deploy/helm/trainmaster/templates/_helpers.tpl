@@ -274,7 +274,7 @@ metadata:
   name: {{ include "trainmaster.name" . }}
   labels:
     {{- include "trainmaster.labels" . | nindent 4 }}
-    trainmaster.io/metrics: "true"
+    trainmaster.dev/metrics: "true"
 spec:
   selector: {{- include "trainmaster.selector" . | nindent 4 }}
   ports:
