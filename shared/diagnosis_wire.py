@@ -7,7 +7,8 @@ answer has figures or what went wrong; no answer means that the test was not mad
 Tests of one node: `begin` (open its devices, and say with what they are tested), `compute`, `memory`, `hostDevice`
 (each device by itself), `local` (collectives of all its devices), `link` (the way between two of them). Tests of
 several: `serve` (where others reach this node), `exchange` (the way between two nodes, asked of both) and `gang`
-(collectives of all, asked of each). `transport` says what carries data between nodes: NCCL, Gloo, or plain TCP where
+(collectives of all, asked of each). `deep` are NVIDIA's own tests at a `level`; level 0 asks whether they are there.
+`transport` says what carries data between nodes: NCCL, Gloo, or plain TCP where
 one has no PyTorch. The module imports little, because the agent is meant to be small.
 """
 
@@ -23,7 +24,7 @@ from shared.agent_wire import MalformedAnswerError, machine_token
 TEST_SUBJECTS: Final = "tm.agent.*.test"
 CANCEL_SUBJECTS: Final = "tm.agent.*.cancel"
 
-TestName = Literal["begin", "compute", "memory", "hostDevice", "local", "link", "serve", "exchange", "gang"]
+TestName = Literal["begin", "compute", "memory", "hostDevice", "local", "link", "serve", "exchange", "gang", "deep"]
 TEST_NAMES: Final[tuple[TestName, ...]] = get_args(TestName)
 Transport = Literal["nccl", "gloo", "tcp"]
 
@@ -62,6 +63,7 @@ class TestRequest:
     ranks_each: int = 1
     ranks: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
+    level: int = 0
     enough: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -125,6 +127,7 @@ def decode_test_request(body: bytes) -> TestRequest:
             ranks_each=int(given["ranks_each"]),
             ranks=tuple(int(each) for each in given["ranks"]),
             sizes=tuple(int(each) for each in given["sizes"]),
+            level=int(given["level"]),
             enough=_figures(given["enough"]),
         )
     except (ValueError, TypeError, KeyError) as error:

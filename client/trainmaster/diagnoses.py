@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -15,6 +16,16 @@ UNDER_WAY: Final = frozenset({"queued", "running"})
 _LOOK_S: Final = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """How nodes are to be diagnosed: with which pretended faults, by whose profile, at which level of deep tests."""
+
+    inject: Sequence[str] = ()
+    instance_type: str = ""
+    deep: int = 0
+    thorough: bool = True
+
+
 class DiagnosisCalls:
     """The part of a `Client` that is about diagnoses; nodes are given by their names or ids."""
 
@@ -22,9 +33,11 @@ class DiagnosisCalls:
         self._transport = transport
         self._patience = patience
 
-    def begin(self, nodes: Sequence[str], inject: Sequence[str] = (), *, thorough: bool = True) -> Document:
+    def begin(self, nodes: Sequence[str], how: How) -> Document:
         """Have the nodes diagnosed; the answer has the id and how long it will take."""
-        wanted = {"nodes": list(nodes), "inject": list(inject), "thorough": thorough}
+        wanted: Document = {"nodes": list(nodes), "inject": list(how.inject), "thorough": how.thorough}
+        wanted |= {"instanceType": how.instance_type} if how.instance_type else {}
+        wanted |= {"deep": how.deep} if how.deep else {}
         return self._transport.document("POST", "/v1/diagnoses", json=wanted)
 
     def get(self, diagnosis: str) -> Document:

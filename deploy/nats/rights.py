@@ -185,6 +185,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
             *_reaction(DIAGNOSER_STEPS),
             *_reads(NODES),
             *_reads(CHECKS),
+            *_catalog(),
             *_reads(f"KV_{LEASE_BUCKET}"),
             f"$KV.{LEASE_BUCKET}.diagnosis.>",
             "tm.dlq.diagnoser.>",

@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
+from services.agent.bench import Bench
 from services.agent.courier import Courier, Times, at_once
+from services.agent.deep import DeepTests
 from services.agent.gangs import Gangs
 from services.agent.host import Host, LocalHost
 from services.agent.inotify import Inotify
@@ -42,13 +44,13 @@ class Agent:
         self._host = _host(settings, self._gangs, times)
         measure = partial(measure_machine, settings.home)
         prober = Prober(measure, read_faults(settings.probe_faults), self._host.look_at_places)
-        self._workers = Workers(own_address(settings.nats_url), settings.probe_python)
+        self._bench = Bench(Workers(own_address(settings.nats_url), settings.probe_python), DeepTests())
         verbs = {
             probe_subject(settings.machine): prober.answer,
             stacks_subject(settings.machine): Stacks(settings.gangs, find_processes=self._host.find_processes).answer,
             shipped_subject(settings.machine): ShippedVerb(settings.gangs, self._host.unknown).answer,
-            worker_subject(settings.machine): self._workers.test,
-            cancel_subject(settings.machine): self._workers.cancel,
+            worker_subject(settings.machine): self._bench.test,
+            cancel_subject(settings.machine): self._bench.cancel,
         }
         self._link = Link(settings, arrivals, verbs)
         courier, marks = Courier(self._link, times, at_once), PhaseMarks(self._link)
@@ -70,7 +72,7 @@ class Agent:
             self._host.close()
             self._gangs.close()
             self._inotify.close()
-            await self._workers.close()
+            await self._bench.close()
             await self._link.close()
         for task in tasks:
             if not task.cancelled():

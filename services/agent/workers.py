@@ -1,9 +1,10 @@
-"""Answers `tm.agent.<machine>.test` and `….cancel`: one process a session, `worker/lead`, warm from test to test.
+"""The processes of diagnoses on this machine: one a session, `worker/lead`, warm from test to test.
 
-It forks the processes of each node that the session has on this machine. A node makes one test at a time; whoever asks
-meanwhile waits for its turn. Where a test does not answer within its limit the node's processes are ended, since nobody
-can tell what they are doing; the next test of the node starts new ones. All of them also end when nothing is asked for
-a while or when this process is gone, so that none outlives its diagnosis for long even where `cancel` is never heard.
+It forks the processes of each node that the session has on this machine. A node makes one test at a time (of pairs of
+its devices each one), and whoever asks meanwhile waits for its turn. Where a test does not answer within its limit the
+node's processes are ended, since nobody can tell what they are doing; the next test of the node starts new ones. All of
+them also end when nothing is asked for a while or when this process is gone, so that none outlives its diagnosis for
+long even where `cancel` is never heard.
 """
 
 from __future__ import annotations
@@ -23,14 +24,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from shared.agent_wire import MalformedAnswerError
-from shared.diagnosis_wire import (
-    TestAnswer,
-    TestRequest,
-    answer_of_fields,
-    decode_cancel,
-    decode_test_request,
-    encode_test_answer,
-)
+from shared.diagnosis_wire import TestAnswer, TestRequest, answer_of_fields
 from shared.nats_servers import servers
 from shared.tasks import end
 
@@ -49,20 +43,8 @@ class Workers:
         self._python = python
         self._sessions: dict[str, _Session] = {}
 
-    async def test(self, body: bytes) -> bytes:
-        """The answer to the request for a test; raises MalformedAnswerError where it is none."""
-        return encode_test_answer(await self._made(decode_test_request(body)))
-
-    async def cancel(self, body: bytes) -> bytes:
-        """End the processes of a session; an empty answer says that they are gone."""
-        await self._end(decode_cancel(body))
-        return b""
-
-    async def close(self) -> None:
-        """End all."""
-        await asyncio.gather(*map(self._end, list(self._sessions)))
-
-    async def _made(self, request: TestRequest) -> TestAnswer:
+    async def answer(self, request: TestRequest) -> TestAnswer:
+        """What came of the test; whatever goes wrong is told, and not raised."""
         await asyncio.gather(*(self._end(name) for name, each in list(self._sessions.items()) if each.has_ended))
         if request.session not in self._sessions and self._node_count >= MOST_NODES:
             return TestAnswer(problem=f"{MOST_NODES} nodes are tested on the machine already, and it takes no more")
@@ -74,6 +56,14 @@ class Workers:
             if session.is_stuck:
                 await self._end(request.session)
             return TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
+
+    async def cancel(self, session: str) -> None:
+        """End the processes of a session."""
+        await self._end(session)
+
+    async def close(self) -> None:
+        """End all."""
+        await asyncio.gather(*map(self._end, list(self._sessions)))
 
     @property
     def _node_count(self) -> int:
@@ -94,7 +84,7 @@ class _Session:
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns: defaultdict[tuple[str, tuple[int, ...]], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._is_ready = False
@@ -112,11 +102,12 @@ class _Session:
     @property
     def node_count(self) -> int:
         """How many nodes it is for."""
-        return len(self._turns)
+        return len({node for node, _ranks in self._turns})
 
     async def answer(self, request: TestRequest) -> TestAnswer:
         """What the processes say; raises TimeoutError, OSError, ValueError or MalformedAnswerError."""
-        async with asyncio.timeout(min(request.limit_s, LONGEST_S)), self._turns[request.node]:
+        turn = self._turns[request.node, request.ranks]
+        async with asyncio.timeout(min(request.limit_s, LONGEST_S)), turn:
             await self._start()
             number = next(self._numbers)
             answered = self._waiting[number] = asyncio.get_running_loop().create_future()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Protocol
+from typing import Final, Protocol
 
+from services.diagnoser.domain.budget import DEEP_S
 from services.diagnoser.domain.injection import Injection
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
 from services.diagnoser.domain.verdict import Reading
 from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest, Transport
+
+ASKED_S: Final = 5.0
 
 
 class Agents(Protocol):
@@ -37,7 +40,7 @@ class Subject:
 
     `in_use` are nodes on which others work: they are looked at, and not put under load. Those that are `settled` were
     tested for the same purpose a moment ago: they are partners of the others at most. `profiles` say which stages a
-    node gets.
+    node gets, `leaves` which switch it is on, `deep` the level of NVIDIA's own tests.
     """
 
     session: str
@@ -51,6 +54,8 @@ class Subject:
     thorough: bool = False
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     settled: frozenset[str] = frozenset()
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    deep: int = 0
 
     @property
     def injected(self) -> tuple[str, ...]:
@@ -101,16 +106,35 @@ class Asking:
         return await self._ask(node, test, enough=enough)
 
     async def local(self, node: str, enough: Mapping[str, float]) -> TestAnswer:
-        """All devices of the node together."""
-        return await self._met(node, "local", enough)
+        """All devices of the node together; raises NotReachedError."""
+        gpu, peers = self.has_gpus(node), await self.peers((node,))
+        sizes = self._subject.profile(node).message_sizes(gpu=gpu)
+        request = self._request(node, "local", gpu, enough=enough, sizes=sizes, peers=peers)
+        return await self._agents.test(self._subject.machine(node), request)
 
-    async def link(self, node: str, ranks: tuple[int, int], enough: Mapping[str, float]) -> TestAnswer:
-        """The way between two devices of the node."""
-        return await self._met(node, "link", enough, ranks)
+    async def link(self, node: str, ranks: tuple[int, int], peers: tuple[Peer, ...]) -> TestAnswer:
+        """The way between two devices of the node, which meet at the peer that the node is itself."""
+        request = self._request(node, "link", self.has_gpus(node), ranks=ranks, peers=peers)
+        return await self._agents.test(self._subject.machine(node), request)
+
+    async def deep(self, node: str, level: int) -> TestAnswer:
+        """NVIDIA's own tests; level 0 asks whether they are there."""
+        request = replace(self._request(node, "deep", gpu=True, level=level), limit_s=DEEP_S.get(level, ASKED_S))
+        return await self._agents.test(self._subject.machine(node), request)
+
+    async def peers(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
+        """Where others reach these nodes; raises NotReachedError."""
+        answers = await asyncio.gather(*(self._ask(node, "serve") for node in nodes))
+        found: list[Peer] = []
+        for node, answer in zip(nodes, answers, strict=True):
+            if answer.served is None:
+                raise NotReachedError(node, answer.problem or "it does not listen")
+            found.append(answer.served)
+        return tuple(found)
 
     async def exchange(self, pair: Pair, transport: Transport, enough: Mapping[str, float]) -> TestAnswer:
         """The way between two nodes; raises NotReachedError."""
-        peers = await self._peers(pair.nodes)
+        peers = await self.peers(pair.nodes)
         each = 1 if transport != "nccl" else min(self._device_count(node) for node in pair.nodes)
         answers = await self._together("exchange", peers, transport, each, enough)
         problem = next((answer.problem for answer in answers if answer.problem), "")
@@ -118,20 +142,9 @@ class Asking:
 
     async def gang(self, nodes: Sequence[str], transport: Transport, sizes: tuple[int, ...]) -> dict[str, TestAnswer]:
         """Collectives of these nodes, of each all devices; raises NotReachedError."""
-        peers = await self._peers(nodes)
+        peers = await self.peers(nodes)
         each = 1 if transport != "nccl" else min(self._device_count(node) for node in nodes)
         return dict(zip(nodes, await self._together("gang", peers, transport, each, {}, sizes), strict=True))
-
-    async def _met(
-        self, node: str, test: TestName, enough: Mapping[str, float], ranks: tuple[int, ...] = ()
-    ) -> TestAnswer:
-        try:
-            peers = await self._peers((node,))
-        except NotReachedError as error:
-            return TestAnswer(problem=error.problem)
-        sizes = self._subject.profile(node).message_sizes(gpu=self.has_gpus(node))
-        request = self._request(node, test, self.has_gpus(node), enough=enough, ranks=ranks, sizes=sizes, peers=peers)
-        return await self._agents.test(self._subject.machine(node), request)
 
     async def _together(
         self,
@@ -148,15 +161,6 @@ class Asking:
         requests = [self._request(peer.node, test, gpu, round=key, **more) for peer in peers]
         asked = (self._agents.test(self._subject.machine(request.node), request) for request in requests)
         return list(await asyncio.gather(*asked))
-
-    async def _peers(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
-        answers = await asyncio.gather(*(self._ask(node, "serve") for node in nodes))
-        found: list[Peer] = []
-        for node, answer in zip(nodes, answers, strict=True):
-            if answer.served is None:
-                raise NotReachedError(node, answer.problem or "it does not listen")
-            found.append(answer.served)
-        return tuple(found)
 
     async def _ask(
         self, node: str, test: TestName, *, gpu: bool | None = None, enough: Mapping[str, float] | None = None

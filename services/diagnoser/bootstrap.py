@@ -13,6 +13,7 @@ from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.api.diagnoses import diagnoses_router
 from services.diagnoser.background import BackgroundChecks
 from services.diagnoser.burn_in import BurnIn
@@ -26,6 +27,7 @@ from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
 from shared.bus import Bus
 from shared.bus.streams import DIAGNOSER_CHECKS, DIAGNOSER_REQUESTS, DIAGNOSER_STEPS
+from shared.catalog import CatalogWatch
 from shared.clock import Clock, SystemClock
 from shared.reacting import Also, ReactingService, reacting_service
 from shared.readmodel import JobReadModel
@@ -48,8 +50,9 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     log, leaving = CheckLog(bus, clock), asyncio.Event()
     agents = Agents(bus, clock, settings.probe_deadline_s)
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
-    on_demand = OnDemand(procedure, ledger, log, holdings, clock)
-    runs = CheckRuns(procedure, ledger, log, MachineLeases(bus, clock), holdings, clock, leaving)
+    profiles = CatalogProfiles(CatalogWatch(bus))
+    on_demand = OnDemand(procedure, ledger, log, holdings, profiles, clock)
+    runs = CheckRuns(procedure, ledger, log, MachineLeases(bus, clock), holdings, profiles, clock, leaving)
     background = BackgroundChecks(on_demand, ledger, holdings, settings.schedule, clock)
     revocations = KvRevocations(bus.js, clock)
     return await reacting_service(
@@ -57,7 +60,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         title="Trainmaster diagnoser",
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=Diagnoses(bus, procedure, ledger, holdings, clock, registry, leaving).on_requested,
+        handler=Diagnoses(bus, procedure, ledger, holdings, profiles, clock, registry, leaving).on_requested,
         also=(
             Also(DIAGNOSER_CHECKS, runs.on_requested, CHECKS_AT_ONCE),
             Also(DIAGNOSER_STEPS, BurnIn(bus, ledger, clock).on_measured, BURN_INS_AT_ONCE),

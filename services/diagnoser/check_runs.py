@@ -23,6 +23,7 @@ from services.diagnoser.asking import Subject
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.injection import read_injections
 from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.domain.stages import Profile
 from services.diagnoser.interrupting import CutShortError, unless
 from services.diagnoser.procedure import Procedure
 from shared.bus import BusUnavailableError
@@ -45,6 +46,14 @@ class Holdings(Protocol):
 
     async def placed_on(self, nodes: frozenset[str]) -> None:
         """Return as soon as a job holds one of these nodes."""
+        ...
+
+
+class Profiles(Protocol):
+    """Knows what instance types say of diagnoses."""
+
+    async def of_type(self, name: str) -> Profile:
+        """The profile of one type, and of none without a name; raises NotFoundError."""
         ...
 
 
@@ -77,6 +86,7 @@ class CheckRuns:
         log: CheckLog,
         leases: MachineLeases,
         holdings: Holdings,
+        profiles: Profiles,
         clock: Clock,
         leaving: asyncio.Event,
     ) -> None:
@@ -85,6 +95,7 @@ class CheckRuns:
         self._log = log
         self._leases = leases
         self._holdings = holdings
+        self._profiles = profiles
         self._clock = clock
         self._leaving = leaving
         self._told = structlog.get_logger(service="diagnoser")
@@ -115,7 +126,7 @@ class CheckRuns:
 
     async def _outcome(self, check: CheckRequested) -> CheckEnded:
         for _ in range(1 if check.idle_only else MOST_RUNS):
-            run = self._run(check)
+            run = self._run(check, await self._profiles.of_type(check.instance_type))
             if check.idle_only and run.subject.in_use:
                 break
             if await self._tried(run):
@@ -153,7 +164,7 @@ class CheckRuns:
             part = part_of(examination, finding, run.occasion, before, node_count=len(nodes), now=now)
             await self._ledger.take(finding, part)
 
-    def _run(self, check: CheckRequested) -> _Run:
+    def _run(self, check: CheckRequested, profile: Profile) -> _Run:
         reported = {node: self._reported(node) for node in check.nodes}
         names = {node: each.name or node for node, each in reported.items()}
         ids = {name: node for node, name in names.items()} | {node: node for node in names}
@@ -166,6 +177,8 @@ class CheckRuns:
             names=names,
             injections=read_injections(check.inject, ids),
             thorough=check.thorough,
+            profiles=dict.fromkeys(reported, profile),
+            deep=check.deep,
         )
         began = self._clock.now()
         occasion = Occasion(check.check, check.cluster, began, names, injected=subject.injected)

@@ -19,8 +19,11 @@ from prometheus_client import CollectorRegistry, Counter
 
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
+from services.diagnoser.domain.profiles import profiles_of
 from services.diagnoser.domain.reports import Occasion, diagnosis_id, part_of
+from services.diagnoser.domain.stages import Profile
 from services.diagnoser.domain.verdict import conclude
 from services.diagnoser.domain.waiting import waits_for
 from services.diagnoser.interrupting import CutShortError, unless
@@ -45,6 +48,7 @@ class Diagnoses:
         procedure: Procedure,
         ledger: HealthLedger,
         holdings: JobHoldings,
+        profiles: CatalogProfiles,
         clock: Clock,
         registry: CollectorRegistry,
         leaving: asyncio.Event,
@@ -53,6 +57,7 @@ class Diagnoses:
         self._procedure = procedure
         self._ledger = ledger
         self._holdings = holdings
+        self._profiles = profiles
         self._clock = clock
         self._leaving = leaving
         self._log = structlog.get_logger(service="diagnoser")
@@ -91,7 +96,8 @@ class Diagnoses:
 
         began, attempt = self._clock.now(), job.attempt
         await self._holdings.reached(job.sequence)
-        subject = _subject(request, job, self._holdings.held(but=job.id))
+        profiles = profiles_of(job, await self._profiles.of_types())
+        subject = _subject(request, job, self._holdings.held(but=job.id), profiles)
         before = self._ledger.book.known(request.nodes, began)
         waits = {"job": self._holdings.moved_on(event), "leaving": self._leaving.wait()}
         examination = await unless(waits, self._procedure.run(subject, still_wanted))
@@ -137,7 +143,7 @@ def _devices(attempt: Attempt) -> Mapping[str, list[str]]:
     return devices
 
 
-def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Subject:
+def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str], profiles: Mapping[str, Profile]) -> Subject:
     """What the attempt wants to know: of its nodes, their devices, and directories that its replicas mount."""
     places = {
         mount.uri.removeprefix(_FILE): not mount.read_only
@@ -152,5 +158,6 @@ def _subject(request: DiagnosisRequested, job: Job, held: frozenset[str]) -> Sub
         devices=_devices(job.attempt),
         places=places,
         in_use=held & frozenset(request.nodes),
+        profiles=profiles,
         settled=frozenset(request.nodes) - frozenset(request.only) if request.only else frozenset(),
     )

@@ -18,6 +18,7 @@ from typing import Final, cast
 from services.diagnoser.asking import Asking, NotReachedError, Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
+from services.diagnoser.domain.gang import GangValue, halves, is_slow
 from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.injection import changed_bandwidth, changed_look, pretends_failure
 from services.diagnoser.domain.pair_values import enough_of_pair, search_of
@@ -25,7 +26,7 @@ from services.diagnoser.domain.pairing import Pair, waves
 from services.diagnoser.domain.stages import Stage
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
 
-GANG_MAX: Final = 64
+GANG_MAX: Final = 256
 _STAGE_OF: Final[dict[TestName, Stage]] = {
     "compute": "compute",
     "memory": "memory",
@@ -120,22 +121,29 @@ class Loading:
         await asyncio.gather(*map(one_machine, nodes_of.values()))
 
     async def _tested(self, node: str, test: TestName) -> TestAnswer:
+        if test == "deep":
+            return await self._asking.deep(node, self._subject.deep)
         enough = self.gathered.of_devices(self._book).enough(node, test)
-        if test == "local":
-            answer = await self._asking.local(node, enough)
-            return replace(answer, devices={WHOLE_NODE: DeviceResult(answer.figures)})
-        return await (self._links(node) if test == "link" else self._asking.alone(node, test, enough))
+        try:
+            if test == "local":
+                answer = await self._asking.local(node, enough)
+                return replace(answer, devices={WHOLE_NODE: DeviceResult(answer.figures)})
+            return await (self._links(node) if test == "link" else self._asking.alone(node, test, enough))
+        except NotReachedError as error:
+            return TestAnswer(problem=error.problem)
 
     async def _links(self, node: str) -> TestAnswer:
         """Each pair of the node's devices, those that share none at the same time."""
-        names = sorted(self._subject.devices.get(node, ()))
+        names, peers = sorted(self._subject.devices.get(node, ())), await self._asking.peers((node,))
+
+        async def link(pair: Pair) -> tuple[str, DeviceResult]:
+            answer = await self._asking.link(node, (names.index(pair.first), names.index(pair.second)), peers)
+            figures = {name: value for name, value in answer.figures.items() if name == "bandwidthMbS"}
+            return f"{pair.first} to {pair.second}", DeviceResult(figures, problem=answer.problem)
+
         found: dict[str, DeviceResult] = {}
-        for pairs in waves([Pair.of(*each) for each in combinations(names, 2)], {}):
-            for pair in pairs:
-                ranks = (names.index(pair.first), names.index(pair.second))
-                answer = await self._asking.link(node, ranks, {})
-                figures = {name: value for name, value in answer.figures.items() if name == "bandwidthMbS"}
-                found[f"{pair.first} to {pair.second}"] = DeviceResult(figures, problem=answer.problem)
+        for wave in waves([Pair.of(*each) for each in combinations(names, 2)], {}):
+            found |= await asyncio.gather(*map(link, wave))
         return TestAnswer(devices=found)
 
     def _take(self, node: str, test: TestName, answer: TestAnswer) -> None:
@@ -176,22 +184,52 @@ class Loading:
     # --- all ---------------------------------------------------------------------------------------------------------
 
     async def _gang(self, nodes: Sequence[str]) -> None:
-        """Collectives of all that is sound; the same twice, where the first goes wrong."""
+        """Collectives of all that is sound; once more, where they go wrong or are slow; then where they are."""
         if len(nodes) < 2:
             return
+        value = await self._collective(nodes)
+        if value.problems or is_slow(value, self.gathered, self._book):
+            value = await self._collective(nodes)
+        wrong = {node: f"the whole gang: {problem}" for node, problem in value.problems.items()}
+        self.gathered = replace(self.gathered, gang=value, gang_doubts=wrong)
+        if not wrong and is_slow(value, self.gathered, self._book):
+            slow = await self._slow_leaf(nodes, sorted({self._subject.leaves.get(node, "") for node in nodes}))
+            self.gathered = replace(self.gathered, gang_doubts=slow)
+
+    async def _slow_leaf(self, nodes: Sequence[str], leaves: Sequence[str]) -> dict[str, str]:
+        """Which nodes make the collectives of all slow, as far as halving the leaves tells; none with one leaf."""
+        if len(leaves) < 2:
+            return {}
+        for half in halves(leaves):
+            inside = [node for node in nodes if self._subject.leaves.get(node, "") in half]
+            value = await self._collective(inside) if len(inside) > 1 else None
+            if value is not None and (value.problems or is_slow(value, self.gathered, self._book)):
+                deeper = await self._slow_leaf(inside, half)
+                return deeper or dict.fromkeys(inside, f"collectives are slow among leaf {', '.join(half)}")
+        return {}
+
+    async def _collective(self, nodes: Sequence[str]) -> GangValue:
+        await self._check()
         kinds = {self.gathered.about.get(node, {}).get("transport", "tcp") for node in nodes}
         transport = cast("Transport", kinds.pop() if len(kinds) == 1 else "tcp")
         sizes = self._subject.profile(nodes[0]).message_sizes(gpu=transport == "nccl")
-        for _ in range(2):
-            await self._check()
-            try:
-                answers = await self._asking.gang(nodes, transport, sizes)
-            except NotReachedError as error:
-                answers = {error.node: TestAnswer(problem=error.problem)}
-            wrong = {node: f"the whole gang: {each.problem}" for node, each in answers.items() if each.problem}
-            self.gathered = replace(self.gathered, gang_problems=wrong)
-            if not wrong:
-                return
+        try:
+            answers = await self._asking.gang(nodes, transport, sizes)
+        except NotReachedError as error:
+            return GangValue(tuple(nodes), transport, problems={error.node: error.problem})
+        problems = {node: each.problem for node, each in answers.items() if each.problem}
+        told = [each.figures for each in answers.values() if each.figures]
+        names = set.intersection(*(set(each) for each in told)) if told else set()
+        figures = {name: min(each[name] for each in told) for name in names}
+        return GangValue(tuple(nodes), transport, figures, problems)
+
+    # --- deep --------------------------------------------------------------------------------------------------------
+
+    async def deep(self, gathered: Gathered) -> None:
+        """NVIDIA's own tests on every node that has GPUs."""
+        self.gathered = gathered
+        nodes = [node for node in gathered.tested if self._subject.devices.get(node)]
+        await self._look("deep", nodes)
 
     def _device_count(self, node: str) -> int:
         return len(next(iter(self.gathered.looks.get(node, {}).values()), ({},))[-1])

@@ -15,12 +15,13 @@ import structlog
 
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
 from services.diagnoser.check_runs import MACHINE_LABEL
-from services.diagnoser.domain.budget import budget_s, most_s
+from services.diagnoser.domain.budget import Plan, budget_s, most_s
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.domain.injection import read_injections
-from services.diagnoser.procedure import LIMIT_S, Procedure
+from services.diagnoser.procedure import Procedure
 from shared.auth.principal import Principal
 from shared.clock import Clock
 from shared.errors import ConflictError, ForbiddenError, NotFoundError
@@ -46,18 +47,27 @@ class Wanted:
     inject: tuple[str, ...] = ()
     thorough: bool = True
     idle_only: bool = False
+    instance_type: str = ""
+    deep: int = 0
 
 
 class OnDemand:
     """Asks for checks, and finds them and reports again."""
 
     def __init__(
-        self, procedure: Procedure, ledger: HealthLedger, log: CheckLog, holdings: Holdings, clock: Clock
+        self,
+        procedure: Procedure,
+        ledger: HealthLedger,
+        log: CheckLog,
+        holdings: Holdings,
+        profiles: CatalogProfiles,
+        clock: Clock,
     ) -> None:
         self._procedure = procedure
         self._ledger = ledger
         self._log = log
         self._holdings = holdings
+        self._profiles = profiles
         self._clock = clock
         self._told = structlog.get_logger(service="diagnoser")
 
@@ -79,7 +89,7 @@ class OnDemand:
         await self._log.caught_up.wait()
         if sum(1 for _ in self._log.checks.under_way()) >= MOST_UNDER_WAY:
             raise ConflictError(f"{MOST_UNDER_WAY} diagnoses are asked for and not done yet; wait for some of them")
-        requested = self._requested(by, wanted, check)
+        requested = await self._requested(by, wanted, check)
         await self._log.put(requested)
         self._told.info("check_requested", check=check, by=by, budget_s=requested.budget_s)
         return self._log.checks.by_id[check]
@@ -99,13 +109,18 @@ class OnDemand:
         _must_be_admin(principal)
         return self._ledger.book.latest(limit)
 
-    def _requested(self, by: str, wanted: Wanted, check: str) -> CheckRequested:
+    async def _requested(self, by: str, wanted: Wanted, check: str) -> CheckRequested:
         reported = self._resolved(wanted.nodes)
         names = {each.name: node for node, each in reported.items() if each.name} | {node: node for node in reported}
         read_injections(wanted.inject, names)
         nodes = tuple(sorted(reported))
         machines = {node: each.labels.get(MACHINE_LABEL, node) for node, each in reported.items()}
-        fresh = self._procedure.fresh(Subject(check, nodes, machines, thorough=wanted.thorough))
+        devices = {node: each.devices for node, each in reported.items()}
+        subject = Subject(check, nodes, machines, devices, thorough=wanted.thorough, deep=wanted.deep)
+        if wanted.deep:
+            await self._refuse_deep(subject, {node: each.name or node for node, each in reported.items()})
+        profile = await self._profiles.of_type(wanted.instance_type)
+        plan = Plan(nodes, self._procedure.fresh(subject), machines, devices, profile, wanted.deep)
         return CheckRequested(
             check=check,
             cluster=min(each.cluster for each in reported.values()),
@@ -114,9 +129,18 @@ class OnDemand:
             inject=wanted.inject,
             thorough=wanted.thorough,
             idle_only=wanted.idle_only,
-            budget_s=budget_s(nodes, fresh, machines, LIMIT_S),
-            most_s=most_s(nodes, fresh, machines, LIMIT_S),
+            instance_type=wanted.instance_type,
+            deep=wanted.deep,
+            budget_s=budget_s(plan),
+            most_s=most_s(plan),
         )
+
+    async def _refuse_deep(self, subject: Subject, names: Mapping[str, str]) -> None:
+        """Raise ConflictError where a node cannot have NVIDIA's own tests."""
+        refusals = await self._procedure.deep_refusals(subject)
+        if refusals:
+            told = "; ".join(f"{names[node]}: {why}" for node, why in sorted(refusals.items()))
+            raise ConflictError(f"deep tests are not possible: {told}")
 
     def _resolved(self, names: Iterable[str]) -> Mapping[str, NodeReported]:
         known = {node: page.reported for node, page in self._ledger.book.pages.items() if page.reported}

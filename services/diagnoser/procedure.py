@@ -18,6 +18,7 @@ from typing import Final
 from services.diagnoser.asking import Agents, Asking, Subject
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.budget import Plan, limit_s
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.gathered import Gathered
 from services.diagnoser.domain.injection import changed_reading
@@ -25,7 +26,7 @@ from services.diagnoser.domain.verdict import Floors, Reading
 from services.diagnoser.loading import Loading
 from shared.clock import Clock
 
-LIMIT_S: Final = 80.0
+LEAF_LABEL: Final = "leaf"
 SUSPECT_PROBES: Final = 5
 _FEWEST_PARTNERS: Final = 2
 
@@ -48,11 +49,26 @@ class Procedure:
 
     async def run(self, subject: Subject, still_wanted: StillWanted) -> Examination:
         """The examined whole; raises NotWantedError, and BusUnavailableError while NATS is away."""
-        run = _Run(subject, self._agents, self._book, self._floors, self._chance, still_wanted)
+        leaves = {node: self._leaf(node) for node in subject.nodes}
+        located = replace(subject, leaves={**leaves, **subject.leaves})
+        run = _Run(located, self._agents, self._book, self._floors, self._chance, still_wanted)
         try:
             return await run.examined(self._book.known(subject.nodes, self._clock.now()), self.fresh(subject))
         finally:
             await run.close()
+
+    async def deep_refusals(self, subject: Subject) -> dict[str, str]:
+        """Why nodes cannot have NVIDIA's own tests, where they cannot."""
+        asking = Asking(subject, self._agents)
+        without = {node: "it has no GPU" for node in subject.nodes if not subject.devices.get(node)}
+        others = [node for node in subject.nodes if node not in without]
+        answers = await asyncio.gather(*(asking.deep(node, 0) for node in others))
+        found = {node: answer.problem for node, answer in zip(others, answers, strict=True) if answer.problem}
+        return without | found
+
+    def _leaf(self, node: str) -> str:
+        page = self._book.pages.get(node)
+        return page.reported.labels.get(LEAF_LABEL, "") if page and page.reported else ""
 
     def fresh(self, subject: Subject) -> tuple[str, ...]:
         """Nodes that have no pass that holds."""
@@ -80,7 +96,13 @@ class _Run:
         self._chance = chance
         self._still_wanted = still_wanted
         self._gathered = Gathered(
-            subject.nodes, subject.machines, subject.devices, {}, names=subject.names, profiles=subject.profiles
+            subject.nodes,
+            subject.machines,
+            subject.devices,
+            {},
+            names=subject.names,
+            profiles=subject.profiles,
+            leaves=subject.leaves,
         )
 
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:
@@ -103,6 +125,10 @@ class _Run:
 
     def _examination(self) -> Examination:
         return Examination(self._gathered, self._book, self._floors)
+
+    def _plan(self) -> Plan:
+        subject, tested = self._subject, self._gathered.tested
+        return Plan(subject.nodes, tested, subject.machines, subject.devices)
 
     # --- facts -------------------------------------------------------------------------------------------------------
 
@@ -150,7 +176,9 @@ class _Run:
         loading = Loading(self._subject, asking, self._book, self._chance, self._check)
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LIMIT_S):
+                async with asyncio.timeout(limit_s(self._plan())):
                     await loading.run(self._gathered)
+            if self._subject.deep:
+                await loading.deep(loading.gathered)
         finally:
             self._gathered = loading.gathered

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AwareDatetime, Field, JsonValue, PlainSerializer, StrictBool, StrictInt
 
+from shared.catalog.diagnosis import DiagnosisProfile
 from shared.catalog.fields import (
     PASSWORD_MAX,
     PASSWORD_MIN,
@@ -193,6 +194,7 @@ class InstanceTypeSpec(Document):
     gpu: Gpu | None = Field(None, description="an object with count, and model where it matters")
     pools: tuple[Name, ...] = Field((), description="a list of pool names")
     price_per_hour: Price | None = Field(None, description='an amount of the currency such as "1.25"')
+    diagnosis: DiagnosisProfile | None = Field(None, description="an object with stages, floors and messages")
 
 
 class InstanceType(CatalogDocument):

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.agent.prober import Prober, measure_machine
+from services.agent.bench import Bench
+from services.agent.deep import DeepTests
+from services.agent.prober import Prober, look_at_places, measure_machine
 from services.agent.workers import Workers
 from services.diagnoser.domain.verdict import Reading
 from shared.agent_wire import decode_probe_answer, encode_probe_request
@@ -24,8 +26,8 @@ class RealAgents:
     """What `Agents` asks for, answered by this machine itself."""
 
     def __init__(self, home: Path, python: str = sys.executable) -> None:
-        self._workers = Workers("127.0.0.1", python)
-        self._prober = Prober(lambda: measure_machine(home), {})
+        self._bench = Bench(Workers("127.0.0.1", python), DeepTests())
+        self._prober = Prober(lambda: measure_machine(home), {}, look_at_places)
         self._clock = SystemClock()
 
     async def probe(self, _machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
@@ -34,10 +36,10 @@ class RealAgents:
         return {node: Reading(each, asked, self._now_ms()) for node, each in answer.items()}
 
     async def test(self, _machine: str, request: TestRequest) -> TestAnswer:
-        return decode_test_answer(await self._workers.test(encode_test_request(request)))
+        return decode_test_answer(await self._bench.test(encode_test_request(request)))
 
     async def cancel(self, _machine: str, session: str) -> None:
-        await self._workers.cancel(encode_cancel(session))
+        await self._bench.cancel(encode_cancel(session))
 
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)

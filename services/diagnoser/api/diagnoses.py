@@ -24,13 +24,18 @@ class _Answer(BaseModel):
 
 
 class Request(BaseModel):
-    """Which nodes, by name or id; `inject` pretends faults; without `thorough`, passes that hold are kept to."""
+    """Which nodes, by name or id; `inject` pretends faults; without `thorough`, passes that hold are kept to.
+
+    `instanceType` says by whose profile, `deep` at which level of DCGM's diagnostics, 0 for none.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: tuple[str, ...] = Field(min_length=1, max_length=_NODES_MAX)
     inject: tuple[str, ...] = Field((), max_length=_FAULTS_MAX)
     thorough: bool = True
+    instance_type: str = Field("", alias="instanceType", max_length=128)
+    deep: int = Field(0, ge=0, le=4)
 
 
 class NodeDocument(_Answer):
@@ -116,7 +121,9 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
     @router.post("/v1/diagnoses", tags=["diagnoses"], status_code=202)
     async def begin(user: CurrentUser, request: Request) -> DiagnosisDocument:
         """Have nodes diagnosed; the answer says how long it will take, before it begins."""
-        wanted = Wanted(request.nodes, request.inject, request.thorough)
+        wanted = Wanted(
+            request.nodes, request.inject, request.thorough, instance_type=request.instance_type, deep=request.deep
+        )
         return DiagnosisDocument.of(await on_demand.begin(user, wanted), ())
 
     @router.get("/v1/diagnoses", tags=["diagnoses"])

@@ -1,36 +1,115 @@
-"""How long a diagnosis will take at most, told before it begins. Pure.
+"""How long a diagnosis will take, told before it begins. Pure.
 
-The pairs of machines are tested at the same time, those of shares of one machine one after the other.
+Machines are tested at the same time, shares of one machine one after the other. The planned budget has every stage as
+long as it takes at most where no suspect turns up; with suspects, as long as the limit on all tests allows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Final
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Final, Literal
 
 from services.diagnoser.domain.search import MAX_ROUNDS, SCREENING_ROUNDS
+from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
+from shared.diagnosis_wire import TestName
 
-PROBE_S: Final = 2.0
-MEMORY_S: Final = 0.6
-PAIR_S: Final = 0.4
-REDUCE_S: Final = 1.0
+# Tests that are called like their stages, and how often each is made one after the other.
+Alone = Literal["compute", "memory", "hostDevice"]
+
+LIMIT_S: Final = 80.0
+GPU_LIMIT_S: Final = 420.0
+# Beside what a test measures: asking, meeting, and on a GPU opening the device and making a communicator.
+_PROBE_S: Final = (2.0, 8.0)
+_BEGIN_S: Final = (3.0, 20.0)
+_AROUND_S: Final = (0.25, 2.0)
+_GPUS_ALONE: Final[Mapping[Alone, int]] = {"compute": 1, "memory": 1, "hostDevice": 1}
+_CPUS_ALONE: Final[Mapping[Alone, int]] = {"compute": 2, "memory": 2}
+DEEP_S: Final[Mapping[int, float]] = {1: 180.0, 2: 900.0, 3: 2700.0, 4: 7200.0}
 
 
-def budget_s(nodes: Collection[str], fresh: Collection[str], machines: Mapping[str, str], limit_s: float) -> float:
-    """Seconds, where no suspect turns up; with suspects up to the limit."""
-    if not fresh:
-        return PROBE_S
-    shares = max(Counter(machines.get(node, node) for node in nodes).values())
-    pairs = SCREENING_ROUNDS * PAIR_S * max(shares / 2, 1) if len(nodes) > 1 else 0.0
-    reduce_s = REDUCE_S if len(nodes) > 1 else 0.0
-    return round(PROBE_S + min(MEMORY_S * shares + pairs + reduce_s, limit_s), 1)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a diagnosis is going to do: `fresh` are nodes that are tested, `deep` the level of NVIDIA's own tests."""
+
+    nodes: tuple[str, ...]
+    fresh: tuple[str, ...]
+    machines: Mapping[str, str]
+    devices: Mapping[str, Collection[str]] = field(default_factory=dict)
+    profile: Profile = EVERYTHING
+    deep: int = 0
+
+    @property
+    def gpu(self) -> bool:
+        """Whether GPUs are tested, which take longer."""
+        return any(self.devices.get(node) for node in self.fresh)
+
+    @property
+    def shares(self) -> int:
+        """How many nodes are one machine's at most."""
+        return max(Counter(self.machines.get(node, node) for node in self.nodes).values())
+
+    @property
+    def device_count(self) -> int:
+        """How many devices a node has at most."""
+        return max((len(self.devices.get(node, ())) for node in self.fresh), default=0)
 
 
-def most_s(nodes: Collection[str], fresh: Collection[str], machines: Mapping[str, str], limit_s: float) -> float:
+def limit_s(plan: Plan) -> float:
+    """After so many seconds no further test is waited for, NVIDIA's own left aside."""
+    return GPU_LIMIT_S if plan.gpu else LIMIT_S
+
+
+def budget_s(plan: Plan) -> float:
+    """Seconds, where no suspect turns up."""
+    if not plan.fresh:
+        return _PROBE_S[plan.gpu]
+    tests = min(_BEGIN_S[plan.gpu] + plan.shares * _alone_s(plan) + _together_s(plan), limit_s(plan))
+    return round(_PROBE_S[plan.gpu] + tests + _deep_s(plan), 1)
+
+
+def most_s(plan: Plan) -> float:
     """Seconds, where as many suspects are tested as can be."""
-    least = budget_s(nodes, fresh, machines, limit_s)
-    if not fresh or len(nodes) < 3:
+    least = budget_s(plan)
+    if not plan.fresh:
         return 2 * least
-    shares = max(Counter(machines.get(node, node) for node in nodes).values())
-    return round(min(least + MAX_ROUNDS * PAIR_S * max(shares / 2, 1), 2 * PROBE_S + limit_s), 1)
+    again = plan.shares * _alone_s(plan) + _PROBE_S[plan.gpu]
+    rounds = MAX_ROUNDS * _pair_s(plan) if len(plan.nodes) > 2 else 0.0
+    return round(min(least + again + rounds, 2 * _PROBE_S[plan.gpu] + limit_s(plan) + _deep_s(plan)), 1)
+
+
+def _deep_s(plan: Plan) -> float:
+    return plan.shares * DEEP_S[plan.deep] if plan.deep else 0.0
+
+
+def _alone_s(plan: Plan) -> float:
+    """The tests of one node."""
+    if plan.gpu:
+        pairs = len(list(combinations(range(plan.device_count), 2)))
+        at_once = max(plan.device_count // 2, 1)
+        several = plan.device_count > 1
+        links = pairs / at_once * _test_s(plan, "link") + _test_s(plan, "local") if several else 0.0
+        alone = _GPUS_ALONE
+    else:
+        links, alone = _test_s(plan, "local"), _CPUS_ALONE
+    seconds = sum((times * _test_s(plan, test) for test, times in alone.items() if plan.profile.has(test)), 0.0)
+    return seconds + (links if plan.profile.has("devices") else 0.0)
+
+
+def _together_s(plan: Plan) -> float:
+    """The tests of several nodes."""
+    if len(plan.nodes) < 2:
+        return 0.0
+    pairs = SCREENING_ROUNDS * _pair_s(plan) if plan.profile.has("pairs") else 0.0
+    return pairs + (_test_s(plan, "gang") if plan.profile.has("gang") else 0.0)
+
+
+def _pair_s(plan: Plan) -> float:
+    """A round of pairs."""
+    return _test_s(plan, "exchange") * max(plan.shares / 2, 1)
+
+
+def _test_s(plan: Plan, test: TestName) -> float:
+    return timing(test, gpu=plan.gpu).work_s + _AROUND_S[plan.gpu]

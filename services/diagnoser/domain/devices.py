@@ -27,6 +27,8 @@ Looks = Mapping[str, Mapping[TestName, tuple[Look, ...]]]
 WHOLE_NODE: Final = ""
 _FEWEST_LIKE: Final = 3
 _TWICE: Final = 2
+# NVIDIA's own tests take so long, and say so clearly what is wrong, that once is enough.
+_ONCE_IS_ENOUGH: Final[frozenset[TestName]] = frozenset({"deep"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ class Trouble:
     about: str
     is_hard: bool
 
+    @property
+    def times_needed(self) -> int:
+        """In how many looks it must have been there to be more than chance."""
+        return 1 if self.test in _ONCE_IS_ENOUGH else _TWICE
+
 
 @dataclass(frozen=True)
 class Devices:
@@ -116,11 +123,11 @@ class Devices:
 
     def problems(self, node: str) -> list[str]:
         """What was wrong twice, and is no doubt only."""
-        return [each.text for each, times in self._seen(node) if each.is_hard and times >= _TWICE]
+        return [each.text for each, times in self._seen(node) if each.is_hard and times >= each.times_needed]
 
     def doubts(self, node: str) -> list[str]:
         """What was wrong once, and what says little though it was wrong each time."""
-        return [each.text for each, times in self._seen(node) if (times < _TWICE) == each.is_hard]
+        return [each.text for each, times in self._seen(node) if (times < each.times_needed) == each.is_hard]
 
     def is_broken(self, node: str) -> bool:
         """Whether a device was wrong, or slow, in two looks."""

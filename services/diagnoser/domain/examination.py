@@ -17,6 +17,7 @@ from services.diagnoser.domain.blame import PairOutcome
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import told_of, with_floor
 from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Ruling, rule_on
+from services.diagnoser.domain.gang import figures_of
 from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.pair_values import search_of
 from services.diagnoser.domain.pairing import Pair
@@ -40,8 +41,9 @@ class Examination:
     def problems_at(self, node: str, measured: int) -> list[str]:
         """What is wrong with the node by its measurement with this number."""
         reading = self._all.readings[node][measured]
-        found = list(judge(node, reading, self._all.devices.get(node, ()), self._floors).problems)
-        return found + [figure.why for figure in self.figures(node, measured) if figure.why]
+        facts = self._all.profile(node).has("facts")
+        found = list(judge(node, reading, self._all.devices.get(node, ()), self._floors, facts=facts).problems)
+        return found if not facts else found + [figure.why for figure in self.figures(node, measured) if figure.why]
 
     def finding(self, node: str) -> NodeFinding:
         """What the job is told of the node."""
@@ -56,8 +58,8 @@ class Examination:
             problems = [*problems, f"it cannot be tested: {workless[-1]}"]
         if self._colour_of_pairs(node) == "red":
             problems = [*problems, self._why_red(node)]
-        if node in self._all.gang_problems:
-            doubts.append(self._all.gang_problems[node])
+        if node in self._all.gang_doubts:
+            doubts.append(self._all.gang_doubts[node])
         is_red = self._colour_of_pairs(node) == "red" or self._is_broken(node) or self.devices.is_broken(node)
         return NodeFinding(
             node=node,
@@ -82,7 +84,9 @@ class Examination:
 
     def all_figures(self, node: str) -> tuple[FigureMeasured, ...]:
         """Every judged figure of the node and its devices."""
-        return (*self.figures(node), *self.devices.figures(node))
+        gang = self._all.gang
+        together = figures_of(gang, self._all, self._book) if gang and node in gang.nodes else ()
+        return (*self.figures(node), *self.devices.figures(node), *together)
 
     def pairs(self, node: str) -> tuple[PairMeasured, ...]:
         """The pairs that the node is the first of."""

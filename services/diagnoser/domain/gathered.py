@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import Devices, Kind, Looks
+from services.diagnoser.domain.gang import GangValue
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.stages import EVERYTHING, Profile
 from services.diagnoser.domain.verdict import Reading
@@ -41,7 +42,9 @@ class Gathered:
     tested: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()
     worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    gang_problems: Mapping[str, str] = field(default_factory=dict)
+    gang: GangValue | None = None
+    gang_doubts: Mapping[str, str] = field(default_factory=dict)
+    leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, node: str) -> str:

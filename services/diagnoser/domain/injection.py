@@ -141,8 +141,10 @@ def _slow_device(reading: Reading, fault: Injection) -> Reading:
 
 
 def _corrupt(reading: Reading, fault: Injection) -> Reading:
-    """One bit of the checksum of one CPU is another."""
+    """One bit of the checksum of one CPU is another; of a GPU the probe has none."""
     measured, cpu = reading.measurement, _cpu(fault)
+    if cpu not in measured.cpus:
+        return reading
     result = next((result for result, cpus in measured.checksums.items() if cpu in cpus), "0")
     wrong = f"{int(result.partition('/')[0], 16) ^ 1:08x}"
     return _measured(reading, replace(measured, checksums={**_without(measured, cpu), wrong: (cpu,)}))

@@ -37,6 +37,7 @@ _CPU: Final[Mapping[TestName, Timing]] = {
     "serve": Timing(0.0, 10.0),
     "exchange": Timing(0.15, 10.0),
     "gang": Timing(0.6, 15.0),
+    "deep": Timing(0.0, 5.0),
 }
 _GPU: Final[Mapping[TestName, Timing]] = {
     "begin": Timing(0.0, 60.0),
@@ -48,6 +49,7 @@ _GPU: Final[Mapping[TestName, Timing]] = {
     "serve": Timing(0.0, 10.0),
     "exchange": Timing(6.0, 30.0),
     "gang": Timing(20.0, 60.0),
+    "deep": Timing(0.0, 5.0),
 }
 _SIZES_CPU: Final = (MIB // 4, 4 * MIB)
 _SIZES_GPU: Final = (MIB, 64 * MIB, 1024 * MIB)

@@ -47,12 +47,19 @@ class Reading:
         return max(late, early, 0) / 1000
 
 
-def judge(node: str, reading: Reading | None, devices: Collection[str], floors: Floors) -> NodeFinding:
-    """What is found on a node that is to give the job these devices; `reading` is None where no answer came."""
+def judge(
+    node: str, reading: Reading | None, devices: Collection[str], floors: Floors, *, facts: bool = True
+) -> NodeFinding:
+    """What is found on a node that is to give the job these devices; `reading` is None where no answer came.
+
+    Without `facts` only devices that are missing are a problem.
+    """
     if reading is None:
         return NodeFinding(node=node, problems=("its agent gave no measurement in time",))
     return NodeFinding(
-        node=node, problems=tuple(_problems(reading, devices, floors)), figures=_figures(reading.measurement)
+        node=node,
+        problems=tuple(_problems(reading, devices, floors) if facts else _missing(reading.measurement, devices)),
+        figures=_figures(reading.measurement),
     )
 
 
@@ -130,13 +137,17 @@ def _room(measured: Measurement, floors: Floors) -> Iterator[str]:
 
 def _gpus(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
     known = {gpu.id: gpu for gpu in measured.gpus}
-    missing = sorted(set(devices) - known.keys())
-    if missing:
-        yield f"the driver does not list {', '.join(missing)}"
+    yield from _missing(measured, devices)
     for device in sorted(set(devices) & known.keys()):
         errors = known[device].uncorrected_errors
         if errors:
             yield f"{device} has {errors} uncorrected memory errors"
+
+
+def _missing(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
+    missing = sorted(set(devices) - {gpu.id for gpu in measured.gpus})
+    if missing:
+        yield f"the driver does not list {', '.join(missing)}"
 
 
 def _cpus(cpus: Collection[int]) -> str:

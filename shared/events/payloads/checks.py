@@ -15,7 +15,8 @@ class CheckRequested(Payload):
     """Somebody wants these nodes diagnosed; `by` is an admin's name, or `schedule`.
 
     Where `idle_only` says so, the check ends as soon as a job gets one of the nodes; else it begins anew without that
-    node. `budget_s` and `most_s` are how long it will take, as it was told before it began.
+    node. `instance_type` says by whose profile, `deep` at which level NVIDIA's own tests are made. `budget_s` and
+    `most_s` are how long it will take, as it was told before it began.
     """
 
     TYPE = "trainmaster.check.requested.v1"
@@ -30,6 +31,8 @@ class CheckRequested(Payload):
     inject: tuple[str, ...] = ()
     thorough: bool = True
     idle_only: bool = False
+    instance_type: str = ""
+    deep: int = 0
     budget_s: float = 0.0
     most_s: float = 0.0
 

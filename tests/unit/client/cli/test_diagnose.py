@@ -72,6 +72,17 @@ def test_pools_and_nodes_become_the_nodes_that_they_mean_each_once(command: Comm
     assert asked(platform) == {"nodes": ["n-1", "n-2", "n-3"], "inject": ["flaky:vm-3:1"], "thorough": False}
 
 
+def test_an_instance_type_and_the_level_of_deep_tests_are_asked_for(command: Command, platform: FakePlatform) -> None:
+    command("diagnose", "vm-2", "--instance-type", "gpu-h200-8", "--deep", "2")
+    assert asked(platform) == {
+        "nodes": ["n-2"],
+        "inject": [],
+        "thorough": True,
+        "instanceType": "gpu-h200-8",
+        "deep": 2,
+    }
+
+
 def test_the_time_is_told_before_and_the_report_is_shown_after(command: Command, platform: FakePlatform) -> None:
     outcome = command("diagnose", "public")
     assert outcome.code == ExitCode.NODE_NOT_GREEN

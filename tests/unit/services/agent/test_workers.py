@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -17,14 +16,12 @@ import pytest
 from services.agent.worker import tcp
 from services.agent.workers import Workers, own_address
 from services.diagnoser.domain.golden import GOLDEN
-from shared.agent_wire import MalformedAnswerError
 from shared.diagnosis_wire import (
     Peer,
     TestAnswer,
     TestName,
     TestRequest,
-    decode_test_answer,
-    encode_cancel,
+    decode_test_request,
     encode_test_request,
 )
 
@@ -54,7 +51,7 @@ async def ask(workers: Workers, node: str, test: TestName, **more: Any) -> TestA
     request = TestRequest(
         "dg-1", node, test, **{"limit_s": 20, "work_s": 0.1, "transport": "gloo", "round": "r-1", **more}
     )
-    return decode_test_answer(await workers.test(encode_test_request(request)))
+    return await workers.answer(decode_test_request(encode_test_request(request)))
 
 
 async def serving(workers: Workers, *nodes: str) -> tuple[Peer, ...]:
@@ -134,7 +131,7 @@ async def test_a_test_that_takes_too_long_ends_the_processes_of_its_node_alone(w
 async def test_after_a_cancel_no_process_of_the_session_is_left(workers: Workers) -> None:
     await serving(workers, "n-1", "n-2")
     there = pids(workers)
-    await workers.cancel(encode_cancel("dg-1"))
+    await workers.cancel("dg-1")
     assert len(there) > 2
     while any(is_alive(pid) for pid in there):
         await asyncio.sleep(0.01)
@@ -176,11 +173,6 @@ async def test_without_pytorch_the_node_is_tested_over_tcp_and_says_so(plain: Wo
 async def test_an_interpreter_that_is_not_there_is_a_result() -> None:
     workers = Workers("127.0.0.1", "/nowhere/python")
     assert "/nowhere/python" in (await ask(workers, "n-1", "begin")).problem
-
-
-async def test_what_is_no_request_is_refused(workers: Workers) -> None:
-    with pytest.raises(MalformedAnswerError, match="test 'dance' is unknown; there are begin"):
-        await workers.test(json.dumps({"test": "dance"}).encode())
 
 
 def test_the_address_is_the_one_on_the_way_to_nats() -> None:

@@ -15,10 +15,12 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.injection import read_injections
 from services.diagnoser.domain.reports import Occasion, part_of
+from services.diagnoser.domain.stages import Profile
 from services.diagnoser.domain.verdict import Floors, Reading
 from services.diagnoser.procedure import NotWantedError, Procedure
+from shared.agent_wire import Gpu
 from shared.clock import ManualClock
-from shared.diagnosis_wire import TestAnswer, TestRequest
+from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
 from shared.events import Event, NodeSuspected
 from shared.jobs import Recorded
 from tests.support.probes import answer_of, measurement
@@ -268,3 +270,134 @@ async def test_other_nodes_are_called_by_their_names() -> None:
     names = {node: f"vm-{node}" for node in FOUR}
     examination = await examined(Cluster(), FOUR, "flaky:n-3:1", names=names)
     assert "tests with vm-n-1, vm-n-2, vm-n-4 failed" in told(examination, "n-3")
+
+
+# --- GPUs, profiles, the whole gang ----------------------------------------------------------------------------------
+
+GPUS = ("GPU-a", "GPU-b")
+LEAVES = {"n-1": "leaf-1", "n-2": "leaf-1", "n-3": "leaf-2", "n-4": "leaf-2"}
+
+
+def with_gpus(**more: Any) -> tuple[Cluster, dict[str, Any]]:
+    """A cluster whose nodes have two GPUs each, and the devices as a subject has them."""
+    listed = {"gpus": tuple(Gpu(gpu, "NVIDIA H200") for gpu in GPUS)}
+    return Cluster(changes=dict.fromkeys(FOUR, listed), **more), {"devices": dict.fromkeys(FOUR, GPUS)}
+
+
+async def test_gpus_are_tested_by_the_same_procedure_and_more_of_them() -> None:
+    cluster, devices = with_gpus()
+    examination = await examined(cluster, **devices)
+    assert set(verdicts(examination).values()) == {"green"}
+    made = [request.test for request in cluster.tests if request.node == "n-1" and request.test != "serve"]
+    alone = ["begin", "compute", "memory", "hostDevice", "local", "link"]
+    assert made[: len(alone)] == alone
+    assert set(made[len(alone) :]) == {"exchange", "gang"}
+    together = [request for request in cluster.tests if request.test in {"exchange", "gang"}]
+    assert {(request.transport, request.ranks_each) for request in together} == {("nccl", 2)}
+    assert {request.devices for request in cluster.tests} == {GPUS}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("slow-device:n-2:GPU-b:0.85", "GPU-b: bf16 multiplication is"),
+        (
+            "corrupt-gemm:n-2:GPU-a",
+            "GPU-a: it computed wrong: bf16 exact 512 has checksum 0570a2f1 instead of 0570a2f0",
+        ),
+        ("missing-device:n-2:GPU-b", "the driver does not list GPU-b"),
+    ],
+)
+async def test_a_fault_of_one_gpu_is_found_and_named(fault: str, words: str) -> None:
+    cluster, devices = with_gpus()
+    examination = await examined(cluster, FOUR, fault, **devices)
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}
+    assert words in told(examination, "n-2")
+
+
+async def test_an_uneven_rail_fails_the_pair() -> None:
+    class Uneven(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            answer = await super().test(machine, request)
+            uneven = request.test == "exchange" and "n-3" in {peer.node for peer in request.peers}
+            return replace(answer, rails=(500.0, 250.0, 500.0)) if uneven else answer
+
+    examination = await examined(Uneven())
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-3": "red"}
+    assert "rail 1 has 250 MB/s" in told(examination, "n-3")
+
+
+async def test_stages_that_the_profile_leaves_out_are_not_made() -> None:
+    cluster = Cluster(changes={"n-1": {"disk_free_bytes": 0}})
+    off = Profile(off=frozenset({"facts", "compute", "devices", "gang"}))
+    examination = await examined(cluster, profiles=dict.fromkeys(FOUR, off))
+    assert {request.test for request in cluster.tests} == {"begin", "memory", "serve", "exchange"}
+    assert set(verdicts(examination).values()) == {"green"}
+
+
+async def test_a_floor_of_the_profile_is_found_where_all_nodes_are_alike_slow() -> None:
+    cluster, devices = with_gpus()
+    floors = Profile(floors={"memoryGbS": 12.0})
+    examination = await examined(cluster, profiles=dict.fromkeys(FOUR, floors), **devices)
+    assert set(verdicts(examination).values()) == {"red"}
+    assert "at least 12 GB/s are needed" in told(examination, "n-1")
+
+
+async def test_collectives_that_are_slow_are_followed_to_the_leaf_that_makes_them_so() -> None:
+    class SlowLeaf(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            answer = await super().test(machine, request)
+            nodes = {peer.node for peer in request.peers}
+            slow = request.test == "gang" and {"n-3", "n-4"} <= nodes
+            return replace(answer, figures={"allReduceMbS": 100.0, "allToAllMbS": 400.0}) if slow else answer
+
+    floors = Profile(floors={"allReduceMbS": 300.0})
+    examination = await examined(SlowLeaf(), profiles=dict.fromkeys(FOUR, floors), leaves=LEAVES)
+    assert verdicts(examination) == {"n-1": "green", "n-2": "green", "n-3": "amber", "n-4": "amber"}
+    assert "collectives are slow among leaf leaf-2" in told(examination, "n-3")
+
+
+async def test_without_leaves_slow_collectives_are_told_and_nobody_is_blamed() -> None:
+    floors = Profile(floors={"allReduceMbS": 3000.0})
+    examination = await examined(Cluster(), profiles=dict.fromkeys(FOUR, floors))
+    assert set(verdicts(examination).values()) == {"green"}
+    figure = next(each for each in examination.all_figures("n-1") if each.name.startswith("all-reduce of 4 nodes"))
+    assert "at least 3000 MB/s are needed" in figure.why
+
+
+async def test_deep_tests_are_made_on_request_and_what_fails_in_them_is_a_problem_at_once() -> None:
+    class Deep(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            if request.test != "deep":
+                return await super().test(machine, request)
+            self.tests.append(request)
+            failed = DeviceResult(problem="DCGM: GPU Memory failed")
+            return TestAnswer(devices={"GPU-a": failed if request.node == "n-2" else DeviceResult()})
+
+    made, devices = with_gpus()
+    cluster = Deep(changes=made.changes)
+    examination = await examined(cluster, deep=2, **devices)
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-2": "red"}
+    assert {(request.level, request.limit_s) for request in cluster.tests if request.test == "deep"} == {(2, 900.0)}
+
+
+async def test_nodes_of_which_one_has_no_pytorch_are_paired_over_tcp() -> None:
+    class Plain(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            if request.test == "begin" and request.node == "n-2":
+                return TestAnswer(about={"transport": "tcp", "without": "no PyTorch"})
+            return await super().test(machine, request)
+
+    cluster = Plain()
+    examination = await examined(cluster)
+    pairs = {(pair.first, pair.second): pair.transport for node in FOUR for pair in examination.pairs(node)}
+    assert {pair for pair, transport in pairs.items() if transport == "tcp"} == {
+        pair for pair in pairs if "n-2" in pair
+    }
+    assert {request.test for request in cluster.tests if request.node == "n-2"} == {
+        "memory",
+        "serve",
+        "exchange",
+        "gang",
+    }
+    assert examination.about("n-2")["without"] == "no PyTorch"

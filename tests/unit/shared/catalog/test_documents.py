@@ -17,10 +17,18 @@ def document(kind: str, spec: dict[str, Any] | None = None, name: str = "x") -> 
     return {"apiVersion": "trainmaster/v1", "kind": kind, "metadata": {"name": name}, "spec": spec or {}}
 
 
+DIAGNOSIS = {"stages": {"pairs": False}, "floors": {"bf16Tflops": 600, "pairGbS": 12.5}, "messages": ["64Mi"]}
 RIGHT: dict[str, dict[str, Any]] = {
     "Cluster": {"mounts": False, "mountsHint": "apt-get install bubblewrap"},
     "Pool": {"type": "dedicated", "members": {"groups": ["team"]}, "nodes": {"names": ["n1"]}, "queuePolicy": "fifo"},
-    "InstanceType": {"cpu": "500m", "memory": "4Gi", "gpu": {"count": 2}, "pools": ["public"], "pricePerHour": "1.25"},
+    "InstanceType": {
+        "cpu": "500m",
+        "memory": "4Gi",
+        "gpu": {"count": 2},
+        "pools": ["public"],
+        "pricePerHour": "1.25",
+        "diagnosis": DIAGNOSIS,
+    },
     "Storage": {"uri": "file:///data/team", "access": {"public": True}},
     "Dataset": {"uri": "file:///data/set", "access": {"users": ["bob"]}},
     "Model": {"uri": "file:///data/model"},
@@ -31,6 +39,10 @@ RIGHT: dict[str, dict[str, Any]] = {
     "User": {"admin": True, "password": "correct horse"},
     "Group": {"members": ["bob"]},
 }
+
+
+def diagnosed(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    return {"cpu": "2", "memory": "4Gi", "diagnosis": diagnosis}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,6 +68,11 @@ def test_what_is_read_can_be_applied_again(kind: type[CatalogDocument]) -> None:
         (InstanceType, {"cpu": "2", "memory": "1Gi", "pricePerHour": "inf"}, "/spec/pricePerHour", "price-invalid"),
         (InstanceType, {"cpu": "2", "memory": "1Gi", "pricePerHour": 1e-7}, "/spec/pricePerHour", "price-invalid"),
         (InstanceType, {"cpu": "2", "memory": "1Gi", "gpu": {"count": 0}}, "/spec/gpu/count", "out-of-range"),
+        (InstanceType, diagnosed({"stages": {"dance": True}}), "/spec/diagnosis/stages/dance", "unknown-key"),
+        (InstanceType, diagnosed({"stages": {"pairs": "off"}}), "/spec/diagnosis/stages/pairs", "wrong-type"),
+        (InstanceType, diagnosed({"floors": {"pairGbS": 0}}), "/spec/diagnosis/floors/pairGbS", "out-of-range"),
+        (InstanceType, diagnosed({"floors": {"cpuMs": "9"}}), "/spec/diagnosis/floors/cpuMs", "wrong-type"),
+        (InstanceType, diagnosed({"messages": ["8Gi"]}), "/spec/diagnosis/messages/0", "out-of-range"),
         (Pool, {"type": "shared"}, "/spec/type", "not-a-choice"),
         (Pool, {"member": {}}, "/spec/member", "unknown-key"),
         (Dataset, {"uri": "s3://"}, "/spec/uri", "uri-invalid"),
