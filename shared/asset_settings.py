@@ -37,6 +37,9 @@ class SourceSettings(BaseModel):
     s3_key_id: str = Field("", description="access key id; empty: s3:// is refused")
     s3_secret_key_file: Path | None = Field(None, validate_default=True, description="file with the secret access key")
 
+    s3_volumes: bool = Field(
+        default=False, description="whether clusters mount s3:// by themselves, so that it needs no key here"
+    )
     file_prefixes: str = Field(
         "",
         description="absolute paths under which users may give names to directories, separated by colons; "
@@ -47,7 +50,7 @@ class SourceSettings(BaseModel):
     def locations(self, home: Path) -> Locations:
         """The directories that may get names; `home` is the platform's own."""
         prefixes = tuple(prefix for prefix in self.file_prefixes.split(os.pathsep) if prefix)
-        return Locations(prefixes, str(home.absolute()), has_s3=self.s3() is not None)
+        return Locations(prefixes, str(home.absolute()), has_s3=self.s3_volumes or self.s3() is not None)
 
     @field_validator("s3_secret_key_file")
     @classmethod

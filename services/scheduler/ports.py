@@ -56,10 +56,14 @@ class NodeOffer:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Everything that the engine can run replicas on; `no_mounts_because` is empty where jobs may have mounts."""
+    """Everything that the engine can run replicas on; `no_mounts_because` is empty where jobs may have mounts.
+
+    `schemes` are those of URIs that can be mounted; none: the engine does not say.
+    """
 
     nodes: tuple[NodeOffer, ...]
     no_mounts_because: str = ""
+    schemes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Which places may get a name: the rule about `file://` and `s3://` URIs.
+"""Which places may get a name: the rule about URIs of data.
 
 A storage is an admin's word that a directory may be used, and by whom. Everything else that points to a directory (a
 dataset, a model, a code set) must lie inside a storage that its owner may use, or under a prefix that the settings open
 for all and that no closed storage touches; admins may point anywhere. Nobody may point at the platform's own state.
-The same holds for buckets, which the platform reads with one key of its own; a path here is then the whole URI.
+The same holds for buckets, claims and servers, which the platform or its cluster reads with one account of its own; a
+path here is then the whole URI.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Locations:
         """What is wrong with the root of a storage, which an admin gives."""
         if path.startswith(S3_SCHEME):
             return self._no_s3(pointer)
+        if not path.startswith("/"):
+            return None
         if self._touches_home(path):
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
         if _is_of_the_kernel(path):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from shared.admission.locations import no_directory
+from shared.admission.mountable import mount_violations
 from shared.admission.references import (
     ForeignPool,
     World,
@@ -80,12 +81,15 @@ def _answers(parts: JobParts, world: World) -> Iterator[tuple[str, Answer]]:
     """Each reference with the place that names it."""
     yield from (("", violation) for violation in (*_project(parts, world), *_cluster(parts, world)))
     if parts.image is not None:
-        yield "/spec/image", image_of(parts.image, world)
+        yield "/spec/image", image_of(parts.image, world, world.catalog.get(Project, parts.project or DEFAULT_PROJECT))
     if parts.code is not None:
         yield "/spec/code/source", code_of(parts.code, world)
     for index, mount in parts.mounts.items():
         key = "subPath" if mount.sub_path else "source"
-        yield pointer(("spec", "mounts", index, key)), mount_of(index, mount, world)
+        place, mounted = pointer(("spec", "mounts", index, key)), mount_of(index, mount, world)
+        yield place, mounted
+        if isinstance(mounted, ResolvedMount):
+            yield from ((place, violation) for violation in mount_violations(index, mounted, _present(world)))
     for variable, secret in parts.secrets.items():
         place = pointer(("spec", "secrets", variable))
         violation = secret_violation(secret, place, world.catalog, world.asker)
@@ -117,13 +121,17 @@ def _project(parts: JobParts, world: World) -> Iterator[Violation]:
         yield Violation("/metadata/project", "unknown-project", sentence)
 
 
+def _present(world: World) -> Cluster | None:
+    return world.catalog.get(Cluster, FIRST_CLUSTER)
+
+
 def _cluster(parts: JobParts, world: World) -> Iterator[Violation]:
-    cluster = world.catalog.get(Cluster, FIRST_CLUSTER)
+    cluster = _present(world)
     if parts.mounts and cluster is not None and not cluster.spec.mounts:
         sentence = f"mounts do not work here: {cluster.spec.mounts_hint or 'the engine cannot make them'}"
         yield Violation("/spec/mounts", "mounts-unavailable", sentence)
 
 
 def _sizes(index: int, role: ResolvedRole, replicas: int, world: World) -> Iterator[Violation]:
-    cluster = world.catalog.get(Cluster, FIRST_CLUSTER)
+    cluster = _present(world)
     return size_violations(index, role, replicas, cluster) if cluster is not None else iter(())

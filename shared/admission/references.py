@@ -21,6 +21,7 @@ from shared.catalog import (
     InstanceType,
     Model,
     Pool,
+    Project,
     Secret,
     Storage,
     may_change,
@@ -64,15 +65,26 @@ class World:
 # --- image and code --------------------------------------------------------------------------------------------------
 
 
-def image_of(choice: ImageChoice, world: World) -> ResolvedImage | Violation:
-    """The address of the chosen image."""
+def image_of(choice: ImageChoice, world: World, project: Project | None) -> ResolvedImage | Violation:
+    """The address of the chosen image, and what opens its registry: the image's own secret, else the project's."""
+    found = _addressed(choice, world)
+    if isinstance(found, Violation) or found.pull_secret is not None or project is None:
+        return found
+    secret = project.spec.pull_secret
+    return found.model_copy(update={"pull_secret": secret, "owner": project.owner}) if secret else found
+
+
+def _addressed(choice: ImageChoice, world: World) -> ResolvedImage | Violation:
     if choice.source == "address":
         return ResolvedImage(source="address", address=choice.ref)
     usable = {image.name: image for image in _images(choice.source, world)}
     image = usable.get(choice.ref)
     if image is None:
         return _unknown("/spec/image/ref", f"{choice.source} image", choice.ref, usable)
-    return ResolvedImage(source=choice.source, address=image.spec.address)
+    secret = image.spec.pull_secret
+    return ResolvedImage(
+        source=choice.source, address=image.spec.address, pull_secret=secret, owner=image.owner if secret else None
+    )
 
 
 def _images(source: str, world: World) -> Iterator[Image]:

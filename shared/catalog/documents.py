@@ -127,10 +127,11 @@ class NodeShape(Document):
 
 
 class ClusterSpec(Document):
-    """What the engine of a cluster can do, and what sizes it has; no shapes: it does not say."""
+    """What the engine of a cluster can do, and what sizes it has; no schemes, no shapes: it does not say."""
 
     mounts: StrictBool = Field(default=True, description=_ON_OFF)
     mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
+    schemes: tuple[Text, ...] = Field((), description="a list of schemes that can be mounted, such as file and pvc")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
 
 
@@ -213,7 +214,9 @@ class InstanceType(CatalogDocument):
 class DataSpec(Document):
     """Where data is and who may use it."""
 
-    uri: DataUri = Field(description="a URI such as file:///data/mnist or s3://bucket/mnist")
+    uri: DataUri = Field(
+        description="a URI such as file:///data/mnist, s3://bucket/mnist, pvc://claim/mnist or nfs://server/mnist"
+    )
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -253,6 +256,7 @@ class ImageSpec(Document):
 
     type: Literal["platform", "custom"] = Field("custom", description="'platform' or 'custom'")
     address: Argument = Field(description="an address such as registry.example/team/image:tag")
+    pull_secret: Name | None = Field(None, description="the name of a secret with a .dockerconfigjson")
     access: Access = Field(Access(), description="an object with public, users and groups")
     description: Text = Field("", description="a text")
 
@@ -330,6 +334,7 @@ class ProjectSpec(Document):
 
     members: Members = Field(Members(), description="an object with users and groups")
     quotas: Quotas | None = Field(None, description="an object with runningReplicas, gpus and queuedJobs")
+    pull_secret: Name | None = Field(None, description="the name of a secret with a .dockerconfigjson")
     description: Text = Field("", description="a text")
 
 

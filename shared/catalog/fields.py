@@ -2,7 +2,7 @@
 
 Amounts are integers in Python (millicores, bytes, millionths of the currency) and text in JSON, as users write them.
 A `file://` or `s3://` URI is taken literally: what stands behind the two slashes is the path, or bucket and key, and
-nothing in it is escaped.
+nothing in it is escaped. For `pvc://` and `nfs://` see `volumes`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
+from shared.catalog.volumes import VOLUME_SCHEMES, check_volume_uri
 from shared.documents.fields import check_absolute_path, check_relative_path, refuse, shown
 from shared.units import GIB, KIB, MIB, parse_cpu, parse_memory
 
@@ -25,7 +26,6 @@ PASSWORD_MAX: Final = 256
 SECRET_MAX_BYTES: Final = 64 * KIB
 
 _GIT_URL: Final = re.compile(r"https://[A-Za-z0-9.\-]+(:[0-9]{1,5})?/[A-Za-z0-9._~%+,/\-]{1,1000}", re.ASCII)
-_LATER_SCHEMES: Final = ("pvc://", "nfs://")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
 
@@ -41,13 +41,13 @@ def file_uri(path: str) -> str:
 
 
 def place_of(uri: str) -> str:
-    """What is compared to tell whether one place lies in another: the path of a `file://` URI, or an `s3://` URI."""
+    """What is compared to tell whether one place lies in another: the path of a `file://` URI, or any other URI."""
     return uri.removeprefix(FILE_SCHEME)
 
 
 def uri_of(place: str) -> str:
     """The URI of a place."""
-    return place if place.startswith(S3_SCHEME) else FILE_SCHEME + place
+    return FILE_SCHEME + place if place.startswith("/") else place
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
@@ -107,6 +107,8 @@ def _price(value: object) -> int:
 
 
 def _data_uri(uri: str) -> str:
+    if uri.startswith(VOLUME_SCHEMES):
+        return check_volume_uri(uri)
     return _check_s3(uri) if uri.startswith(S3_SCHEME) else _directory_uri(uri)
 
 
@@ -120,11 +122,9 @@ def _check_s3(uri: str) -> str:
 
 
 def _directory_uri(uri: str) -> str:
-    if uri.startswith(S3_SCHEME):
-        raise refuse("uri-invalid", "code does not come from s3://; give a file:// URI, or use upload, inline or git")
-    scheme = next((scheme for scheme in _LATER_SCHEMES if uri.startswith(scheme)), None)
+    scheme = next((scheme for scheme in (S3_SCHEME, *VOLUME_SCHEMES) if uri.startswith(scheme)), None)
     if scheme:
-        raise refuse("not-yet-available", f"{scheme} is not available yet; give a file:// or s3:// URI")
+        raise refuse("uri-invalid", f"code is not at {scheme}; give a file:// URI, or use upload, inline or git")
     if not uri.startswith(FILE_SCHEME):
         raise refuse(
             "uri-invalid", f"{shown(uri)} has no scheme that is known here; give one such as file:///data/mnist"

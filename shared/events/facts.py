@@ -59,10 +59,12 @@ class ResolvedMount(Fact):
 
 
 class ResolvedImage(Fact):
-    """The image as an address."""
+    """The image as an address, and what opens its registry: the name of a secret that `owner` (a user name) may use."""
 
     source: str
     address: str
+    pull_secret: str | None = None
+    owner: str | None = None
 
 
 class ResolvedCode(Fact):

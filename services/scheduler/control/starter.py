@@ -85,8 +85,16 @@ class GangStarter:
         code = await stack.enter_async_context(self._code.of(job, laid=lays))
         data = await self._data.lay(job) if lays else {}
         secrets = await self._secrets.of(job)
-        hidden = places_of_users(self._catalog.view)
-        return gang_start(job, placement, code, secrets, data=data, named_hosts=named_hosts, hidden=hidden)
+        return gang_start(
+            job,
+            placement,
+            code,
+            secrets,
+            data=data,
+            named_hosts=named_hosts,
+            hidden=places_of_users(self._catalog.view),
+            pull_secret=None if lays else await self._secrets.of_image(job),
+        )
 
     async def _has_named_hosts(self) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""

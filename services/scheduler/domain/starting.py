@@ -32,10 +32,12 @@ def gang_start(
     data: Mapping[str, Path],
     named_hosts: bool,
     hidden: tuple[Path, ...] = (),
+    pull_secret: str | None = None,
 ) -> GangStart:
     """Everything about the job's present attempt; replicas in the order of their ranks.
 
-    `data` has the directory for each mount, by its path, whose source is not on this machine.
+    `data` has the directory for each mount, by its path, whose source is not on this machine. `pull_secret` is what
+    opens the registry of the image.
     """
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
@@ -57,6 +59,7 @@ def gang_start(
         termination_grace_s=spec.termination_grace_s,
         job_name=job.name,
         image=job.submitted.resolved.image.address if job.submitted.resolved.image else "",
+        image_pull_secret=pull_secret,
     )
 
 

@@ -27,6 +27,13 @@ class JobSecrets:
         names = TrainingSpec.model_validate(job.submitted.spec).secrets
         return {variable: await self.value(name, job.submitted.owner_name) for variable, name in names.items()}
 
+    async def of_image(self, job: Job) -> str | None:
+        """What opens the registry of the job's image, if that needs anything; raises StartRefusedError."""
+        image = job.submitted.resolved.image
+        if image is None or image.pull_secret is None:
+            return None
+        return await self.value(image.pull_secret, image.owner or "")
+
     async def value(self, name: str, user: str) -> str:
         """The value of a secret that the user may use; raises StartRefusedError."""
         catalog = await self._catalog.refresh()

@@ -134,6 +134,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
             yield from _location(document.spec.uri, "/spec/uri", setting)
         case Image():
             yield from _image_address(document)
+            yield from _pull_secret(document.spec.pull_secret, setting.owner_of(document), setting)
         case CodeSet():
             yield from _code_source(document, setting)
         case Secret():
@@ -141,6 +142,7 @@ def _violations(document: CatalogDocument, setting: Setting) -> Iterator[Violati
         case Project():
             yield from _no_members_of_default(document)
             yield from _quotas(document, setting)
+            yield from _pull_secret(document.spec.pull_secret, setting.owner_of(document), setting)
             yield from missing_members(document.spec.members, "/spec/members", setting.catalog)
     if isinstance(document, Storage | Dataset | Model | Image | CodeSet | Secret):
         yield from missing_members(document.spec.access, "/spec/access", setting.catalog)
@@ -171,6 +173,12 @@ def _image_address(image: Image) -> Iterator[Violation]:
     if not is_image_address(image.spec.address):
         sentence = f"{shown(image.spec.address)} is no image address; give one such as registry.example/team/image:tag"
         yield Violation("/spec/address", "image-address-invalid", sentence)
+
+
+def _pull_secret(secret: str | None, owner: Asker, setting: Setting) -> Iterator[Violation]:
+    """It is opened on behalf of whoever owns the document, whoever runs the job."""
+    if secret is not None:
+        yield from _given(secret_violation(secret, "/spec/pullSecret", setting.catalog, owner))
 
 
 def _code_source(code: CodeSet, setting: Setting) -> Iterator[Violation]:

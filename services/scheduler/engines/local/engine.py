@@ -122,7 +122,7 @@ class LocalEngine:
         """The machine as the nodes that the settings ask for."""
         hardware = await asyncio.to_thread(inventory.look_at_machine)
         nodes = inventory.divided(hardware, self._settings.split, self._settings.machine)
-        return Inventory(nodes, self.no_sandbox_because)
+        return Inventory(nodes, self.no_sandbox_because, ("file", "s3"))
 
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran; none where a stop was asked for."""

@@ -11,7 +11,7 @@ from shared.admission.locations import Locations
 from shared.admission.lookup import LookedUp
 from shared.admission.packing import pack
 from shared.admission.references import World
-from shared.catalog import Asker, Cluster, CodeSet, InstanceType, Model
+from shared.catalog import Asker, Cluster, CodeSet, Image, InstanceType, Model, Project
 from shared.errors import ForbiddenError, InvalidInputError
 from shared.events import Resolved
 from shared.jobspec import judge_job
@@ -221,3 +221,29 @@ def test_sizes_that_can_never_fit_are_refused_beside_all_else_that_is_wrong() ->
     found = codes(document, cluster)
     assert ("/metadata/project", "unknown-project") in found
     assert ("/spec/roles/0/replicas", "never-fits") in found
+
+
+def clustered(*schemes: str) -> Cluster:
+    return made(Cluster, "main", {"schemes": list(schemes)})
+
+
+def test_data_that_the_cluster_cannot_mount_is_refused_at_the_mount_that_names_it() -> None:
+    assert codes(job_document(), clustered("pvc")) == [
+        ("/spec/mounts/0/source", "scheme-unavailable"),
+        ("/spec/mounts/1/source", "scheme-unavailable"),
+    ]
+
+
+def test_a_claim_is_mounted_with_its_storage_as_the_root() -> None:
+    claim = storage("team-data", uri="pvc://team", public=True)
+    found = resolved(job_document(), claim, dataset("dataset_mnist", uri="pvc://team/mnist"), clustered("pvc"))
+    assert [(mount.uri, mount.root) for mount in found.mounts] == [("pvc://team/mnist", "pvc://team")] * 2
+
+
+def test_what_opens_the_registry_is_the_images_secret_or_else_the_projects() -> None:
+    own = made(Image, "pytorch-2.3", {"type": "platform", "address": "x:1", "pullSecret": "registry"}, "ann")
+    default = made(Project, "vision", {"pullSecret": "of-project"}, "ann")
+    assert resolved(job_document(), own, default).image.pull_secret == "registry"
+    found = resolved(job_document(), default).image
+    assert (found.pull_secret, found.owner) == ("of-project", default.owner)
+    assert resolved(job_document()).image.pull_secret is None

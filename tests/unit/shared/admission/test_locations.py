@@ -117,3 +117,14 @@ def test_no_path_shows_what_lies_in_a_closed_storage(path: str, prefixes: tuple[
     within = path == "/data/closed" or path.startswith("/data/closed/") or path in ("/", "/data")
     if within:
         assert refused(path, prefixes=prefixes)
+
+
+@pytest.mark.parametrize("uri", ["pvc://team", "nfs://nas/data"])
+def test_admins_give_names_to_claims_and_servers_and_others_to_what_is_in_them(uri: str) -> None:
+    closed = Locations(("/data",), HOME)
+    assert closed.storage_violation(uri, "/spec/uri") is None
+    catalog = catalog_of(storage("team", uri=uri, users=["ann"]))
+    assert closed.data_violation(f"{uri}/mnist", "/spec/uri", ANN, catalog) is None
+    assert closed.data_violation(f"{uri}/mnist", "/spec/uri", Asker("bob"), catalog) is not None
+    assert closed.data_violation(f"{uri}-b/mnist", "/spec/uri", ANN, catalog) is not None
+    assert closed.root_of(f"{uri}/mnist", ANN, catalog) == uri
