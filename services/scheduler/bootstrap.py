@@ -48,7 +48,7 @@ from services.scheduler.sources.git_command import Git
 from services.scheduler.sources.job_secrets import JobSecrets
 from services.scheduler.sources.repositories import Repositories
 from shared import checks
-from shared.admission.directories import LocalDirectories
+from shared.admission.directories import LocalDirectories, UnseenDirectories
 from shared.auth.authenticator import TokenAuthenticator
 from shared.auth.revocations import KvRevocations
 from shared.auth.tokens import TokenVerifier
@@ -246,7 +246,8 @@ class SchedulerService:
         standings = StandingHandlers(self._world, self._catalog, self._jobs, self._clock, self._under_way)
         nodes = NodeHandlers(self._world, self._nodes, self._catalog, self._jobs, self._bus)
         locations = self._settings.locations(self._settings.home)
-        plans = PlanHandlers(self._catalog, standings, locations, LocalDirectories(), self._clock)
+        directories = LocalDirectories() if self._engine.lays_data else UnseenDirectories()
+        plans = PlanHandlers(self._catalog, standings, locations, directories, self._clock)
         return create_app(
             service=self.name,
             title="Trainmaster scheduler",

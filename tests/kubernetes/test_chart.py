@@ -98,6 +98,10 @@ def test_each_account_may_do_what_it_must_and_nothing_else(installation: Install
         *((SCHEDULER, verb, "secrets", where) for verb in ("list", "watch") for where in (jobs, own)),
         (SCHEDULER, "get", "secrets", own),
         (SCHEDULER, "delete", "nodes", own),
+        *((SCHEDULER, verb, "pods/exec", own) for verb in ("get", "create")),
+        *((SCHEDULER, "create", each, jobs) for each in ("roles", "rolebindings", "serviceaccounts/token")),
+        *((SCHEDULER, "create", each, own) for each in ("clusterroles", "clusterrolebindings", "namespaces")),
+        (SCHEDULER, "get", "nodes/proxy", own),
         *((AGENT, verb, each, jobs) for verb in ("create", "delete") for each in ("pods", "pods/exec")),
         (AGENT, "get", "secrets", jobs),
         *(

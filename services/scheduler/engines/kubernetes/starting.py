@@ -24,13 +24,14 @@ from services.scheduler.engines.kubernetes.gangs import (
 from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen
 from services.scheduler.engines.kubernetes.objects import GangObjects, ObjectSettings, gang_objects
 from services.scheduler.engines.kubernetes.objects.record import RELEASED
+from services.scheduler.engines.kubernetes.objects.security import namespace
 from services.scheduler.engines.kubernetes.paths import ALL_NAMESPACES, collection_path, config_map_path, pod_path
 from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.ports import GangStart, PlaceTakenError, ReplicaStart, StartRefusedError
 from shared.clock import Clock, rfc3339
 from shared.errors import UnavailableError
 from shared.kubernetes.access import ApiError, Json
-from shared.kubernetes.names import MANAGED_BY, MANAGED_BY_LABEL, PHASE_ANNOTATION, node_id
+from shared.kubernetes.names import PHASE_ANNOTATION, node_id
 
 CREATES_AT_ONCE: Final = 32
 BINDINGS_AT_ONCE: Final = 32
@@ -91,8 +92,8 @@ class Starting:
         return await self._api.create(path, document)
 
     async def _make_namespace(self, name: str) -> None:
-        metadata = {"name": name, "labels": {MANAGED_BY_LABEL: MANAGED_BY}}
-        await self._ensure(ALL_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        """One in which the API server refuses pods with more rights than jobs may have."""
+        await self._ensure(ALL_NAMESPACES, namespace(name, self._settings))
 
     def _taken(self, document: Json) -> GangSeen:
         """The record as the server has it, which the picture need not wait for."""
