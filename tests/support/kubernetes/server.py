@@ -8,6 +8,7 @@ last owner of an object is gone, so is the object.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections import Counter
@@ -61,6 +62,8 @@ class ApiServer:
         self.watches = 0
         """How many watches are open."""
         self.api = Api(self.registry)
+        self.account_delay_s = 0.0
+        """How long a new namespace is without its service account, and so without pods; a real one is for a moment."""
         self.port = 0
         self._clock, self._bookmark_interval_s = clock, bookmark_interval_s
         self._collector = GarbageCollector(self.store, self.registry)
@@ -139,12 +142,18 @@ class ApiServer:
     def _noticed(self, change: Change) -> None:
         metadata = change.item["metadata"]
         if change.item["kind"] == "Namespace" and change.type == "ADDED":
-            account = {"metadata": {"name": "default"}}
-            self.registry.create(kinds.SERVICE_ACCOUNTS, metadata["name"], account)
+            if self.account_delay_s:
+                asyncio.get_running_loop().call_later(self.account_delay_s, self._make_account, metadata["name"])
+            else:
+                self._make_account(metadata["name"])
         owners = metadata.get("ownerReferences") or []
         lost_owner = bool(owners) and all(each["uid"] not in self.store.uids for each in owners)
         if (change.type == "DELETED" or metadata.get("deletionTimestamp") or lost_owner) and self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SWEEP_DELAY_S, self._do_sweep)
+
+    def _make_account(self, namespace: str) -> None:
+        with contextlib.suppress(ApiError):  # the namespace may have ended meanwhile
+            self.registry.create(kinds.SERVICE_ACCOUNTS, namespace, {"metadata": {"name": "default"}})
 
     def _do_sweep(self) -> None:
         try:
