@@ -74,6 +74,11 @@ class LaunchOptions:
     split: Split = field(default_factory=Split)
 
     @property
+    def own_host(self) -> str:
+        """Where this machine itself reaches HTTP."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+
+    @property
     def machine(self) -> str:
         """Name of this machine in node names and of its agent."""
         return socket.gethostname().split(".")[0] or "local"
@@ -143,8 +148,8 @@ class _Platform:
 
     async def _announce(self) -> None:
         options = self._options
-        url = f"http://{options.host}:{self._server.port}"
-        await await_ready(options.host, self._server.port)
+        url = f"http://{options.own_host}:{self._server.port}"
+        await await_ready(options.own_host, self._server.port)
         started = rfc3339(SystemClock().now())
         running = RunningPlatform(
             pid=os.getpid(), url=url, nats_url=self._nats_url, nodes=options.split.nodes, started=started

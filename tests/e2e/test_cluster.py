@@ -5,6 +5,7 @@ Pods are run by `tests.support.pods`; replicas run under the local engine, whose
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deploy.helm.__main__ import CHART
 from tests.support.gateway import Gateway, routes
 from tests.support.helm import render
 from tests.support.platform import ENDED, await_, job_document
@@ -98,6 +100,17 @@ def test_the_gateway_routes_every_prefix_to_the_service_that_serves_it(pods: Pod
         paths = httpx.get(f"http://{pod.address}:8080/openapi.json").json()["paths"]
         served |= {"/".join(path.split("/")[:3]): f"tm-trainmaster-{service}" for path in paths}
     assert dict(routes(pods.manifests)) == {prefix: name for prefix, name in served.items() if prefix not in INSIDE}
+
+
+def test_the_dashboard_shows_every_metric_that_there_is_and_no_other(pods: Pods) -> None:
+    exported: set[str] = set()
+    for service in SERVICES:
+        (pod,) = pods.of(service)
+        page = httpx.get(f"http://{pod.address}:8080/metrics").text
+        exported |= set(re.findall(r"^# TYPE (trainmaster_\w+) (?:counter|gauge|histogram)$", page, re.MULTILINE))
+    dashboard = (CHART / "files" / "dashboard.json").read_text()
+    shown = set(re.findall(r"trainmaster_\w+", dashboard))
+    assert {name.removesuffix("_bucket") for name in shown} == {name for name in exported if "_created" not in name}
 
 
 def test_what_nobody_serves_is_not_found(pods: Pods) -> None:
