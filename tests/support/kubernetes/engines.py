@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from kubernetes.aio.client import ApiClient
 from services.scheduler.engines.kubernetes.api import Patience
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
@@ -16,7 +17,7 @@ from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports import GangStart, ReplicaStart
 from shared.clock import Clock, SystemClock
 from shared.ids import new_job_id
-from shared.kubernetes.access import connect
+from shared.kubernetes.access import KubernetesApi, connect
 from shared.kubernetes.names import GANG_LABEL, node_id
 from tests.support.kubernetes.clusters import Cluster
 from tests.support.kubernetes.kubelet import SimulatedKubelet
@@ -40,10 +41,37 @@ class Shipped:
         return True
 
 
-def settings_for(cluster: Cluster, **changes: Any) -> EngineSettings:
+class Mortal(KubernetesApi):
+    """Access of a process that dies: once it `lives`, so many requests are made, and the next ones never."""
+
+    def __init__(self, client: ApiClient, dies_after: int) -> None:
+        super().__init__(client)
+        self.left = dies_after
+        self.lives = False
+        self.dead = asyncio.Event()
+
+    @classmethod
+    def over(cls, api: KubernetesApi, dies_after: int) -> Mortal:
+        return cls(api._client, dies_after)
+
+    def live(self) -> None:
+        self.lives = True
+
+    async def request(self, *args: Any, **kwargs: Any) -> Any:
+        if self.lives:
+            self.left -= 1
+            if self.left < 0:
+                self.dead.set()
+                await asyncio.Event().wait()
+        return await super().request(*args, **kwargs)
+
+
+def settings_for(cluster: Cluster, namespace: str = "", **changes: Any) -> EngineSettings:
     """In the test's own namespace, and in no hurry to lose nodes; a name of its own keeps tests apart on one server."""
     objects = ObjectSettings(
-        namespaces=Namespaces(cluster.namespace), cluster=cluster.namespace, platform_image="registry.example/tm:1"
+        namespaces=Namespaces(namespace or cluster.namespace),
+        cluster=cluster.namespace,
+        platform_image="registry.example/tm:1",
     )
     quick = EngineSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0)
     return replace(quick, **changes)
@@ -51,11 +79,14 @@ def settings_for(cluster: Cluster, **changes: Any) -> EngineSettings:
 
 @asynccontextmanager
 async def engine_on(
-    cluster: Cluster, settings: EngineSettings | None = None, clock: Clock | None = None
+    cluster: Cluster,
+    settings: EngineSettings | None = None,
+    clock: Clock | None = None,
+    api: KubernetesApi | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine that is watched while the block runs."""
     clock = clock or SystemClock()
-    api = await connect(kubeconfig=str(cluster.kubeconfig))
+    api = api or await connect(kubeconfig=str(cluster.kubeconfig))
     engine = await KubernetesEngine.open(settings or settings_for(cluster), api, Shipped(), clock)
     bench = Bench(engine)
     watching = asyncio.create_task(bench.watch())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from shared.tasks import run_together
+from shared.tasks import end
 
 ThingT = TypeVar("ThingT")
 
@@ -18,4 +19,11 @@ async def for_each(things: Iterable[ThingT], work: Callable[[ThingT], Awaitable[
         for thing in left:
             await work(thing)
 
-    await run_together(*(worker() for _ in range(at_once)))
+    workers = [asyncio.create_task(worker()) for _ in range(at_once)]
+    try:
+        await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        await end(*workers)
+    failures = [failure for each in workers if not each.cancelled() and (failure := each.exception())]
+    if failures:
+        raise failures[0]

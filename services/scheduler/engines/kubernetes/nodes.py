@@ -20,6 +20,8 @@ from shared.kubernetes.access import Json
 from shared.kubernetes.names import machine_name, node_id
 
 _ENDED: Final = ("Succeeded", "Failed")
+# Set and taken by controllers after the condition Ready, which is read itself.
+_TOLD_BY_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _REPELLING: Final = ("NoSchedule", "NoExecute")
 
 
@@ -151,7 +153,7 @@ def _closed(spec: Json, reading: NodeReading) -> str:
     if spec.get("unschedulable"):
         return "it is cordoned in Kubernetes"
     for taint in spec.get("taints") or ():
-        if taint.get("effect") in _REPELLING and not reading.bears(taint):
+        if taint.get("effect") in _REPELLING and taint["key"] not in _TOLD_BY_READY and not reading.bears(taint):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"its taint {taint['key']}{value}:{taint['effect']} keeps pods away"
     return ""

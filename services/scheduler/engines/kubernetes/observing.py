@@ -38,10 +38,11 @@ Note = Callable[[GangSeen, Key, Ended], None]
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was reported of a replica."""
+    """What was reported of a replica, and whether its end is `kept` by something that outlives its pod."""
 
     started: bool = False
     ended: bool = False
+    kept: bool = False
     waiting: str = ""
 
 
@@ -105,19 +106,16 @@ class Observer:
 
     def _news_of(self, gang: GangSeen, key: Key, told: dict[Key, _Told]) -> Iterator[Observation]:
         before = told.get(key, _Told())
-        if before.ended or key not in gang.replicas:
+        if before.kept or key not in gang.replicas:
             return
         verdict = self._picture.judge(gang.id, key)
-        ref = self._placed(gang, key)
-        yield from self._reports_of(ref, verdict, before)
-        if verdict.ended is not None and key not in gang.noted and not self._is_kept(gang.id, key):
+        if not before.ended:
+            yield from self._reports_of(self._placed(gang, key), verdict, before)
+        kept = verdict.ended is not None and not self._tells_itself(gang.id, key)
+        if kept and verdict.ended is not None and key not in gang.noted:
             self._note(gang, key, verdict.ended)
-        told[key] = replace(
-            before,
-            started=before.started or verdict.started_at is not None,
-            ended=verdict.ended is not None,
-            waiting=verdict.waiting,
-        )
+        started = before.started or verdict.started_at is not None
+        told[key] = _Told(started, before.ended or verdict.ended is not None, kept, verdict.waiting)
 
     def _reports_of(self, ref: ReplicaRef, verdict: Verdict, before: _Told) -> Iterator[Observation]:
         if verdict.started_at is not None and not before.started:
@@ -133,7 +131,7 @@ class Observer:
         pod = life.pods.get(key) or (life.gone[key].pod if key in life.gone else None)
         return replace(ref, node=node_id(self._cluster, pod.node)) if pod is not None and pod.node else ref
 
-    def _is_kept(self, gang: str, key: Key) -> bool:
-        """Whether the pod is there and says itself how it ended."""
+    def _tells_itself(self, gang: str, key: Key) -> bool:
+        """Whether the pod is there to stay and says itself how it ended."""
         pod = self._picture.gangs[gang].pods.get(key)
-        return pod is not None and pod.ended is not None
+        return pod is not None and pod.ended is not None and pod.deleted_at is None

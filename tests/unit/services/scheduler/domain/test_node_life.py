@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -114,6 +115,20 @@ def test_a_node_that_the_engine_does_not_offer_is_lost_with_what_it_had_and_come
     lost = lives(NODES[1:], known, POOLS, cap_percent=10)["n-0"]
     assert (lost.state, lost.node.cpu_m, lost.node.name) == (NodeState.LOST, NODES[0].cpu_m, "0")
     assert states(known, NODES) == {"n-0": NodeState.DRAINING}
+
+
+def test_what_the_engine_says_of_a_node_holds_where_nobody_wants_anything_else():
+    closed = replace(NODES[0], state=NodeState.DRAINING, because="it is cordoned")
+    life = lives([closed], {}, POOLS, cap_percent=10)[closed.id]
+    assert (life.state, life.reason, life.by) == (NodeState.DRAINING, "it is cordoned", "engine")
+    wished = records(record(mark("Quarantined")))
+    assert lives([closed], wished, POOLS, cap_percent=10)[closed.id].state is NodeState.QUARANTINED
+
+
+def test_a_node_that_the_engine_calls_lost_is_lost_whatever_was_wished():
+    silent = replace(NODES[0], state=NodeState.LOST, because="it is silent")
+    found = lives([silent], records(record(mark("Draining"))), POOLS, cap_percent=10)[silent.id]
+    assert (found.state, found.reason) == (NodeState.LOST, "it is silent")
 
 
 def test_a_node_that_was_never_reported_is_not_lost():

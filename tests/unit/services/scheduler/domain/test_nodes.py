@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from services.scheduler.domain.nodes import empty_room
+from services.scheduler.domain.nodes import Device, Node, empty_room
 from tests.support.cluster import GIB, node, request
 
 
@@ -41,3 +43,9 @@ def test_a_node_is_known_by_its_id_and_by_its_name():
     assert machine.is_named(frozenset({"a"}))
     assert machine.is_named(frozenset({"n-a"}))
     assert not machine.is_named(frozenset({"b"}))
+
+
+def test_the_whole_of_a_node_includes_what_others_hold_of_it():
+    node = Node("n-1", "a", "main", 1000, 10, (Device("g0", "x"),), others_cpu_m=500, others_memory_bytes=5)
+    whole = replace(node, others_devices=(Device("g1", "x"),)).whole()
+    assert (whole.cpu_m, whole.memory_bytes, len(whole.devices), whole.others_cpu_m) == (1500, 15, 2, 0)

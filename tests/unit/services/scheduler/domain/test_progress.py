@@ -6,15 +6,27 @@ from datetime import timedelta
 
 import pytest
 
-from services.scheduler.domain.progress import combine, describe_exit, endings, next_deadline, unreported
+from services.scheduler.domain.progress import (
+    DISPLACEMENTS_MAX,
+    Refusal,
+    combine,
+    describe_exit,
+    endings,
+    next_deadline,
+    unreported,
+)
 from services.scheduler.domain.terms import EVIDENCE_S, LAST_WORDS_S, Terms
 from shared.events import (
+    AttemptEnded,
     EndReason,
     EvidenceCollected,
     IncidentRaised,
     OutOfMemory,
+    Placed,
+    Queued,
     ReplicaExit,
     RetryDecided,
+    RolePlacement,
     StopRequested,
 )
 from shared.jobs import Replica
@@ -216,3 +228,44 @@ def test_only_news_is_unreported():
 )
 def test_an_exit_is_told_in_a_sentence(end, sentence):
     assert describe_exit(Replica(role="worker", index=0, node="n-1"), end) == sentence
+
+
+PLACED = Placed(cluster="main", roles=(RolePlacement(role="worker", pool="p-public", nodes=("n-1",), node_of=(0, 0)),))
+DISPLACED = ReplicaExit(cause="never-started", message="OutOfcpu", displaced=True)
+
+
+def displaced_before(times: int) -> Life:
+    """A job that is placed, and whose attempts so far all found their places taken."""
+    life = Life()
+    for attempt in range(1, times + 1):
+        life.tell(PLACED, attempt=attempt)
+        life.tell(AttemptEnded(reason=EndReason.PREEMPTED, exit=DISPLACED), attempt=attempt)
+        life.tell(Queued(reason="preempted"), attempt=attempt + 1)
+    life.tell(PLACED, attempt=times + 1)
+    return life
+
+
+def end_of_displaced(life: Life):
+    replicas = dict(life.job.attempt.replicas)
+    replicas["worker-0"] = replicas["worker-0"].model_copy(update={"ended_at": life.now, "exit": DISPLACED})
+    (end,) = endings(life.job, Terms.of(life.job), replicas, life.now)
+    return end
+
+
+def test_a_replica_whose_place_was_taken_sends_the_job_back_into_the_queue_at_once():
+    end = end_of_displaced(displaced_before(0))
+    assert (end.reason, end.stop_at) == (EndReason.PREEMPTED, end.at)
+    assert end.message == "replica worker-0 on node n-1 could not be started: OutOfcpu"
+
+
+def test_a_job_whose_place_is_taken_again_and_again_fails_by_the_platform():
+    assert end_of_displaced(displaced_before(DISPLACEMENTS_MAX - 1)).reason is EndReason.PREEMPTED
+    assert end_of_displaced(displaced_before(DISPLACEMENTS_MAX)).reason is EndReason.PLATFORM
+
+
+def test_a_refusal_because_the_place_is_taken_is_a_displacement():
+    life = Life().place().look()
+    replicas = combine(life.job.attempt, life.engine.replicas)
+    refusal = Refusal(life.now, "the node is cordoned", displaced=True)
+    (end,) = endings(life.job, Terms.of(life.job), replicas, life.now, refusal)
+    assert (end.reason, end.message) == (EndReason.PREEMPTED, "the node is cordoned")

@@ -77,6 +77,11 @@ def test_a_taint_that_pods_bear_or_that_is_only_a_wish_closes_none():
         assert node_seen(node(taints=[{"key": "dedicated", **other}]), bears, "main").closed_because
 
 
+def test_a_taint_that_follows_readiness_says_nothing_of_its_own():
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    assert offer(node(taints=[taint])).state is NodeState.READY
+
+
 def test_another_pod_holds_what_its_containers_ask_for():
     asks = {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}}}
     init = {"resources": {"requests": {"cpu": "2"}}}
