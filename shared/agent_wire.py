@@ -79,6 +79,11 @@ class Measurement:
     unreachable: tuple[str, ...] = ()
     resolves: bool = True
 
+    @property
+    def devices(self) -> frozenset[str]:
+        """Names of its CPUs and GPUs."""
+        return frozenset((*(f"cpu-{cpu}" for cpu in self.cpus), *(gpu.id for gpu in self.gpus), *self.device_ms))
+
 
 def machine_token(name: str) -> str:
     """The machine's name as a token of a subject."""

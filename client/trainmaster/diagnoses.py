@@ -1,4 +1,4 @@
-"""What the API offers about diagnoses of nodes: begin one, and read its report; for admins."""
+"""What the API offers about diagnoses of nodes: begin one and read reports; those of a job also its owner may read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from trainmaster import sse
 from trainmaster.decoding import Document, Fields
-from trainmaster.errors import InputError, UnavailableError, UnreachableError
+from trainmaster.documents import Job
+from trainmaster.errors import ForbiddenError, InputError, NotFoundError, UnavailableError, UnreachableError
 from trainmaster.transport import Transport
 
 UNDER_WAY: Final = frozenset({"queued", "running"})
@@ -43,6 +44,24 @@ class DiagnosisCalls:
     def get(self, diagnosis: str) -> Document:
         """The report, as far as it is on record; of a job's attempt the id is `<job>-<attempt>`."""
         return self._transport.document("GET", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
+
+    def latest(self) -> Document:
+        """The latest reports, newest first, without figures."""
+        return self._transport.document("GET", "/v1/diagnoses")
+
+    def ledger(self, node: str) -> Document:
+        """What the ledger says of a node; for admins."""
+        return self._transport.document("GET", f"/v1/diagnoses/nodes/{quote(node, safe='')}")
+
+    def of_attempt(self, job: Job, number: int) -> Document | None:
+        """The report of the last round of an attempt's diagnosis; None where there is none that may be read."""
+        rounds = next((1 + len(each.replaced) for each in job.attempts if each.number == number and each.diagnosis), 0)
+        for last in range(rounds, 0, -1):
+            try:
+                return self.get(f"{job.id}-{number}" + (f"-r{last}" if last > 1 else ""))
+            except (NotFoundError, ForbiddenError):
+                continue
+        return None
 
     def wait(self, diagnosis: str) -> Document:
         """The report once the diagnosis has ended, also where the platform is away for a while meanwhile."""

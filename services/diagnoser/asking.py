@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from services.diagnoser.domain.budget import DEEP_S
 from services.diagnoser.domain.injection import Injection
 from services.diagnoser.domain.pairing import Pair
+from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
-from services.diagnoser.domain.verdict import Reading
 from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest, Transport
 
 ASKED_S: Final = 5.0

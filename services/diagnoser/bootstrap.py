@@ -9,12 +9,14 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from services.diagnoser.adapters.agents import Agents
+from services.diagnoser.adapters.audience import Audience
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.api.diagnoses import diagnoses_router
+from services.diagnoser.api.ledger import ledger_router
 from services.diagnoser.background import BackgroundChecks
 from services.diagnoser.burn_in import BurnIn
 from services.diagnoser.check_runs import CheckRuns
@@ -51,7 +53,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     agents = Agents(bus, clock, settings.probe_deadline_s)
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
     profiles = CatalogProfiles(CatalogWatch(bus))
-    on_demand = OnDemand(procedure, ledger, log, holdings, profiles, clock)
+    on_demand = OnDemand(procedure, ledger, log, holdings, profiles, Audience(bus), clock)
     runs = CheckRuns(procedure, ledger, log, MachineLeases(bus, clock), holdings, profiles, clock, leaving)
     background = BackgroundChecks(on_demand, ledger, holdings, settings.schedule, clock)
     revocations = KvRevocations(bus.js, clock)
@@ -68,7 +70,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         registry=registry,
         workers=AT_ONCE,
         works=(ledger.run, log.run, jobs.run, revocations.run, background.run),
-        routers=[diagnoses_router(on_demand)],
+        routers=[ledger_router(on_demand), diagnoses_router(on_demand)],
         auth=TokenAuthenticator(TokenVerifier(keys, clock), revocations),
         more_checks={"revocations": revocations.check},
         stopping=leaving,

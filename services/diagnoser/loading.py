@@ -20,9 +20,9 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
 from services.diagnoser.domain.gang import GangValue, halves, is_slow
 from services.diagnoser.domain.gathered import Gathered, PairValue
-from services.diagnoser.domain.injection import changed_bandwidth, changed_look, pretends_failure
 from services.diagnoser.domain.pair_values import enough_of_pair, search_of
 from services.diagnoser.domain.pairing import Pair, waves
+from services.diagnoser.domain.pretending import changed_bandwidth, changed_gang, changed_look, pretended_problem
 from services.diagnoser.domain.stages import Stage
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
 
@@ -153,7 +153,7 @@ class Loading:
             problems[node] = (*problems.get(node, ()), answer.problem)
             self.gathered = replace(self.gathered, worker_problems=problems)
         elif test != "begin":
-            look: Look = changed_look(node, answer.devices, self._subject.injections)
+            look: Look = changed_look(node, test, answer.devices, self._subject.injections)
             self.gathered = replace(self.gathered, looks=with_look(self.gathered.looks, node, test, look))
 
     # --- pairs -------------------------------------------------------------------------------------------------------
@@ -176,8 +176,9 @@ class Loading:
         if answer.problem or not answer.figures:
             return PairValue(pair, problem=answer.problem or "no result", transport=transport)
         part = changed_bandwidth(pair, self._subject.injections)
-        if pretends_failure(pair, self._subject.injections, self._chance):
-            return PairValue(pair, problem="the exchange failed", transport=transport)
+        problem = pretended_problem(pair, self._subject.injections, self._chance)
+        if problem:
+            return PairValue(pair, problem=problem, transport=transport)
         bandwidth, latency = answer.figures["bandwidthMbS"] * part, answer.figures["latencyUs"] / part
         return PairValue(pair, bandwidth, latency, transport=transport, rails=answer.rails)
 
@@ -217,6 +218,7 @@ class Loading:
             answers = await self._asking.gang(nodes, transport, sizes)
         except NotReachedError as error:
             return GangValue(tuple(nodes), transport, problems={error.node: error.problem})
+        answers = changed_gang(answers, self._subject.injections)
         problems = {node: each.problem for node, each in answers.items() if each.problem}
         told = [each.figures for each in answers.values() if each.figures]
         names = set.intersection(*(set(each) for each in told)) if told else set()

@@ -20,6 +20,7 @@ from services.diagnoser.asking import Subject
 from services.diagnoser.check_runs import MACHINE_LABEL
 from services.diagnoser.domain.budget import Plan, budget_s, most_s
 from services.diagnoser.domain.checks import Check
+from services.diagnoser.domain.entries import Entry, entry_of
 from services.diagnoser.domain.injection import read_injections
 from services.diagnoser.procedure import Procedure
 from shared.auth.principal import Principal
@@ -36,6 +37,14 @@ class Holdings(Protocol):
 
     def held(self) -> frozenset[str]:
         """Nodes that a job holds."""
+        ...
+
+
+class Audience(Protocol):
+    """Knows who may see which job."""
+
+    async def may_see(self, principal: Principal, job_id: str) -> bool:
+        """Whether they may see the job."""
         ...
 
 
@@ -61,6 +70,7 @@ class OnDemand:
         log: CheckLog,
         holdings: Holdings,
         profiles: CatalogProfiles,
+        audience: Audience,
         clock: Clock,
     ) -> None:
         self._procedure = procedure
@@ -68,6 +78,7 @@ class OnDemand:
         self._log = log
         self._holdings = holdings
         self._profiles = profiles
+        self._audience = audience
         self._clock = clock
         self._told = structlog.get_logger(service="diagnoser")
 
@@ -85,8 +96,7 @@ class OnDemand:
 
         Of several instances that ask for a check of the same name at once, one is heard.
         """
-        await self._ledger.caught_up.wait()
-        await self._log.caught_up.wait()
+        await self._caught_up()
         if sum(1 for _ in self._log.checks.under_way()) >= MOST_UNDER_WAY:
             raise ConflictError(f"{MOST_UNDER_WAY} diagnoses are asked for and not done yet; wait for some of them")
         requested = await self._requested(by, wanted, check)
@@ -95,19 +105,39 @@ class OnDemand:
         return self._log.checks.by_id[check]
 
     async def find(self, principal: Principal, diagnosis: str) -> tuple[Check | None, tuple[NodeDiagnosed, ...]]:
-        """The diagnosis and what is on record of it; raises ForbiddenError or NotFoundError."""
-        _must_be_admin(principal)
-        await self._ledger.caught_up.wait()
-        await self._log.caught_up.wait()
+        """The diagnosis and what is on record of it; that of a job for those who may see the job, else for admins.
+
+        Raises ForbiddenError or NotFoundError.
+        """
+        await self._caught_up()
         check, parts = self._log.checks.by_id.get(diagnosis), self._ledger.book.report(diagnosis)
+        job = parts[0].job if parts else ""
+        if not job or not await self._audience.may_see(principal, job):
+            _must_be_admin(principal)
         if check is None and not parts:
             raise NotFoundError("diagnosis", diagnosis)
         return check, parts
+
+    async def entry(self, principal: Principal, node: str) -> tuple[Entry, Mapping[str, str]]:
+        """What the ledger says of a node, by name or id, and all names; raises ForbiddenError or NotFoundError."""
+        _must_be_admin(principal)
+        await self._caught_up()
+        book = self._ledger.book
+        names = {each: page.reported.name or each for each, page in book.pages.items() if page.reported}
+        found = next((each for each, name in names.items() if node in (each, name)), node)
+        entry = entry_of(book, found, self._clock.now())
+        if entry is None:
+            raise NotFoundError("node", node)
+        return entry, names
 
     def reports(self, principal: Principal, limit: int) -> Sequence[tuple[NodeDiagnosed, ...]]:
         """The latest reports, newest first; raises ForbiddenError."""
         _must_be_admin(principal)
         return self._ledger.book.latest(limit)
+
+    async def _caught_up(self) -> None:
+        await self._ledger.caught_up.wait()
+        await self._log.caught_up.wait()
 
     async def _requested(self, by: str, wanted: Wanted, check: str) -> CheckRequested:
         reported = self._resolved(wanted.nodes)
@@ -153,4 +183,4 @@ class OnDemand:
 
 def _must_be_admin(principal: Principal) -> None:
     if not principal.admin:
-        raise ForbiddenError("only admins have nodes diagnosed, and see the reports")
+        raise ForbiddenError("only admins have nodes diagnosed, and see reports that are not of a job of theirs")

@@ -20,9 +20,11 @@ from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.budget import Plan, limit_s
 from services.diagnoser.domain.examination import Examination
+from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.gathered import Gathered
-from services.diagnoser.domain.injection import changed_reading
-from services.diagnoser.domain.verdict import Floors, Reading
+from services.diagnoser.domain.injection import check_devices
+from services.diagnoser.domain.pretending import changed_reading, is_silent
+from services.diagnoser.domain.readings import Reading
 from services.diagnoser.loading import Loading
 from shared.clock import Clock
 
@@ -48,7 +50,10 @@ class Procedure:
         self._chance = chance
 
     async def run(self, subject: Subject, still_wanted: StillWanted) -> Examination:
-        """The examined whole; raises NotWantedError, and BusUnavailableError while NATS is away."""
+        """The examined whole; raises NotWantedError, and BusUnavailableError while NATS is away.
+
+        InvalidInputError where a fault is pretended of a device that is not there.
+        """
         leaves = {node: self._leaf(node) for node in subject.nodes}
         located = replace(subject, leaves={**leaves, **subject.leaves})
         run = _Run(located, self._agents, self._book, self._floors, self._chance, still_wanted)
@@ -156,7 +161,9 @@ class _Run:
         asked = (self._agents.probe(machine, own, self._subject.places) for machine, own in nodes_of.items())
         readings = {node: reading for answer in await asyncio.gather(*asked) for node, reading in answer.items()}
         injections = self._subject.injections
-        return {node: changed_reading(node, reading, injections) for node, reading in readings.items()}
+        check_devices(injections, {node: reading.measurement.devices for node, reading in readings.items()})
+        heard = {node: reading for node, reading in readings.items() if not is_silent(node, injections)}
+        return {node: changed_reading(node, reading, injections) for node, reading in heard.items()}
 
     def _to_test(self, fresh: Sequence[str]) -> tuple[str, ...]:
         """Sound nodes without a pass that holds, and some with one as their partners; none that others work on."""

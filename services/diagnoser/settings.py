@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from services.diagnoser.domain.checking import Schedule
-from services.diagnoser.domain.verdict import Floors
+from services.diagnoser.domain.facts import Floors
 from shared.settings import ServiceSettings
 from shared.units import MIB
 

@@ -8,7 +8,8 @@ from shared.events.facts import Fact, Sentence, Verdict
 class FigureMeasured(Fact):
     """One figure of a node or of a device on it, and what it was judged by; `why` says what is wrong with it.
 
-    `percentile` is where the value stands among comparable ones, whose middle is `median`; `against` names them.
+    `floor` is the least that is good, or the most where `less_is_better`. `percentile` is where the value stands among
+    comparable ones, whose middle is `median`; `against` names them.
     """
 
     name: str
@@ -16,6 +17,7 @@ class FigureMeasured(Fact):
     unit: str
     device: str | None = None
     floor: float | None = None
+    less_is_better: bool = False
     median: float | None = None
     percentile: float | None = None
     against: str = ""
@@ -25,7 +27,8 @@ class FigureMeasured(Fact):
 class PairMeasured(Fact):
     """What the tests of two nodes gave: the best bandwidth and latency, how many were made and failed.
 
-    `transport` says over what: nccl, gloo, or tcp where a node has no PyTorch.
+    `transport` says over what: nccl, gloo, or tcp where a node has no PyTorch. Nodes with several
+    GPUs have a rail for each. What the bandwidth was judged by is told as with a figure.
     """
 
     first: str
@@ -35,6 +38,11 @@ class PairMeasured(Fact):
     failed: int = 0
     bandwidth_mb_s: float | None = None
     latency_us: float | None = None
+    rails_mb_s: tuple[float, ...] = ()
+    floor_mb_s: float | None = None
+    median_mb_s: float | None = None
+    percentile: float | None = None
+    against: str = ""
     why: Sentence = ""
     transport: str = "tcp"
 

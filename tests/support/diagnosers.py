@@ -34,10 +34,11 @@ def all_well(nodes: tuple[str, ...]) -> dict[str, Measurement]:
     return {node: measurement(unix_ms=now_ms()) for node in nodes}
 
 
-async def diagnosing(bus: Bus) -> str:
+async def diagnosing(bus: Bus, owner: str = "u-ada") -> str:
     """A job that waits for the diagnosis of its nodes."""
     job = new_job_id()
-    at = await bus.append(jobs.event(jobs.submitted(), job), expected=0)
+    submitted = jobs.event(jobs.submitted(), job).model_copy(update={"owner": owner})
+    at = await bus.append(submitted, expected=0)
     placed = jobs.placed().model_copy(update={"diagnosing": True})
     await bus.append(jobs.event(placed, job), expected=at)
     return job

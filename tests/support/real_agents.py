@@ -10,7 +10,7 @@ from services.agent.bench import Bench
 from services.agent.deep import DeepTests
 from services.agent.prober import Prober, look_at_places, measure_machine
 from services.agent.workers import Workers
-from services.diagnoser.domain.verdict import Reading
+from services.diagnoser.domain.readings import Reading
 from shared.agent_wire import decode_probe_answer, encode_probe_request
 from shared.clock import SystemClock
 from shared.diagnosis_wire import (

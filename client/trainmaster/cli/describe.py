@@ -49,7 +49,8 @@ def _describe_job(job: str, attempt: int | None, output: str) -> None:
         bill = _bill(client, found.id) if output == TABLE else None
         kept = client.kept_sandboxes(found.id) if output == TABLE and found.spec.text("keepFor") else ()
         standing = _standing(client, found) if output == TABLE else None
-    screen.result(output, found.document, lambda: description(found, datetime.now(UTC), bill))
+        reports = _report(client, found) if output == TABLE else {}
+    screen.result(output, found.document, lambda: description(found, datetime.now(UTC), bill, reports))
     if standing is not None and (told := list(reasons(standing))):
         screen.out.print(titled("Placement", Group(text(standing.summary), *told)))
     if lines := held(found, kept):
@@ -64,11 +65,22 @@ def _standing(client: Client, job: Job) -> Explanation | None:
         return None
 
 
+def _report(client: Client, job: Job) -> dict[int, Fields]:
+    """What the last diagnosis of the job has measured, by its attempt; where it can be read."""
+    diagnosed = [each.number for each in job.attempts if each.diagnosis and each.diagnosis.finished_at]
+    try:
+        report = client.diagnoses.of_attempt(job, diagnosed[-1]) if diagnosed else None
+    except ApiError:
+        return {}
+    return {diagnosed[-1]: Fields.of(report)} if report else {}
+
+
 def _describe_node(name: str, output: str) -> None:
     with connected() as client:
         document = client.get("nodes", name)
         history = _history(client, name) if output == TABLE else ()
-    Screen.here().result(output, document, lambda: node_page(Fields.of(document), history))
+        ledger = _ledger(client, name) if output == TABLE else None
+    Screen.here().result(output, document, lambda: node_page(Fields.of(document), history, ledger))
 
 
 def _history(client: Client, node: str) -> tuple[JobEvent, ...]:
@@ -77,6 +89,14 @@ def _history(client: Client, node: str) -> tuple[JobEvent, ...]:
         return client.nodes.history(node)
     except ForbiddenError:
         return ()
+
+
+def _ledger(client: Client, node: str) -> Fields | None:
+    """What the ledger of node health says, for those who may know; None where nobody says it."""
+    try:
+        return Fields.of(client.diagnoses.ledger(node))
+    except ApiError:
+        return None
 
 
 def _bill(client: Client, job: str) -> Bill | None:

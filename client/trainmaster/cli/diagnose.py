@@ -9,16 +9,18 @@ import click
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import Screen, output_option
 from trainmaster.client import Client
-from trainmaster.decoding import Fields
+from trainmaster.decoding import Document, Fields
 from trainmaster.diagnoses import How, nodes_of
-from trainmaster.errors import ExitCode, InputError
-from trainmaster.rendering.diagnosis import diagnosis_page, is_bad
+from trainmaster.errors import ExitCode, ForbiddenError, InputError, NotFoundError
+from trainmaster.rendering.diagnosis import diagnoses_list, diagnosis_page, is_bad
 from trainmaster.rendering.heatmap import HeatMap, as_svg
 
 
 @click.command("diagnose")
 @click.argument("names", nargs=-1, metavar="POOL|NODE…")
 @click.option("--follow", metavar="ID", default="", help="Wait for a diagnosis that was begun before, and show it.")
+@click.option("--report", metavar="JOB|ID", default="", help="Show the report of a job's last diagnosis, or by its id.")
+@click.option("--list", "listed", is_flag=True, help="List the latest reports.")
 @click.option("--inject", multiple=True, metavar="FAULT", help="Pretend a fault, such as slow-link:A-B:0.3.")
 @click.option("--instance-type", metavar="NAME", default="", help="Stages and floors of this instance type.")
 @click.option("--deep", type=click.IntRange(1, 4), default=None, help="DCGM's diagnostics at this level, too.")
@@ -29,30 +31,68 @@ def command(
     names: tuple[str, ...],
     inject: tuple[str, ...],
     follow: str,
+    report: str,
     instance_type: str,
     deep: int | None,
     svg: Path | None,
     output: str,
     *,
     keep_passes: bool,
+    listed: bool,
 ) -> int:
-    """Test nodes now: devices, memory, and the ways between them.
+    """Test nodes now, their devices and the ways between them; or show reports on record.
 
-    For admins. Nodes that jobs hold are looked at and not put under load. It goes on where this command, or the
-    platform, is ended meanwhile. The exit code is 1 where a node is not green.
+    For admins; the report of a job's diagnosis is also for those who may see the job. Nodes that jobs hold are looked
+    at and not put under load. It goes on where this command, or the platform, is ended meanwhile. The exit code is 1
+    where a node is not green.
     """
     screen = Screen.here()
-    if bool(names) == bool(follow):
-        raise InputError("name nodes and pools to test them, or a diagnosis with --follow; one of both")
+    if sum(map(bool, (names, follow, report, listed))) != 1:
+        raise InputError("name nodes and pools to test them; or give one of --follow, --report and --list")
+    if inject and not names:
+        raise InputError("--inject pretends faults of a diagnosis that is begun; name nodes and pools, too")
     with connected() as client:
-        how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
-        diagnosis = follow or _begun(client, screen, names, how)
-        document = client.diagnoses.wait(diagnosis)
-    report = Fields.of(document)
+        if listed:
+            return _list(client, screen, output)
+        if report:
+            document = _on_record(client, report)
+        else:
+            how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
+            document = client.diagnoses.wait(follow or _begun(client, screen, names, how))
+    shown = Fields.of(document)
     if svg is not None:
-        svg.write_text(as_svg(HeatMap.of(report)))
-    screen.result(output, document, lambda: diagnosis_page(report))
-    return ExitCode.NODE_NOT_GREEN if is_bad(report) else ExitCode.OK
+        _draw(shown, svg)
+    screen.result(output, document, lambda: diagnosis_page(shown))
+    return ExitCode.NODE_NOT_GREEN if is_bad(shown) else ExitCode.OK
+
+
+def _list(client: Client, screen: Screen, output: str) -> int:
+    document = client.diagnoses.latest()
+    screen.result(output, document, lambda: diagnoses_list(Fields.of(document).each("items")))
+    return ExitCode.OK
+
+
+def _on_record(client: Client, name: str) -> Document:
+    """The report with this id, or of the last diagnosis of the job with this name or id."""
+    try:
+        return client.diagnoses.get(name)
+    except (NotFoundError, ForbiddenError):
+        job = client.job(name)
+    diagnosed = [attempt.number for attempt in job.attempts if attempt.diagnosis]
+    found = client.diagnoses.of_attempt(job, diagnosed[-1]) if diagnosed else None
+    if found is None:
+        raise InputError(f"of {job.name} there is no report of a diagnosis")
+    return found
+
+
+def _draw(report: Fields, svg: Path) -> None:
+    heat = HeatMap.of(report)
+    if not heat.values:
+        raise InputError(f"no pair of nodes was tested, so there is no heat-map for {svg}")
+    try:
+        svg.write_text(as_svg(heat), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{svg} cannot be written: {error.strerror}") from error
 
 
 def _begun(client: Client, screen: Screen, names: tuple[str, ...], how: How) -> str:

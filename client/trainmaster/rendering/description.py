@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,7 @@ from trainmaster.decoding import Fields
 from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job, Replaced
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.burn_in import burn_in_lines
+from trainmaster.rendering.measurements import measurements
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
 from trainmaster.rendering.progress import told
@@ -22,14 +23,23 @@ from trainmaster.usage import Bill, Used
 
 MOST_INCIDENTS: Final = 10
 MOST_BAD_NODES: Final = 10
+MOST_MEASURED: Final = 40
 
 
-def description(job: Job, now: datetime, bill: Bill | None = None) -> RenderableType:
-    """Everything about the job that fits on a page; without its cost where there is no bill."""
+def description(
+    job: Job, now: datetime, bill: Bill | None = None, reports: Mapping[int, Fields] | None = None
+) -> RenderableType:
+    """Everything about the job that fits on a page; without its cost where there is no bill.
+
+    `reports` are those of the diagnoses of attempts, as far as they may be read.
+    """
     parts: list[RenderableType] = [_facts(job, now, bill), titled("Roles", _roles(job.spec))]
     if mounts := tuple(job.spec.each("mounts")):
         parts.append(titled("Mounts", _mounts(mounts)))
-    parts += [titled(_attempt_title(attempt, now), _attempt(attempt)) for attempt in job.attempts]
+    parts += [
+        titled(_attempt_title(attempt, now), _attempt(attempt, (reports or {}).get(attempt.number)))
+        for attempt in job.attempts
+    ]
     return Group(*parts)
 
 
@@ -121,8 +131,8 @@ def _attempt_title(attempt: Attempt, now: datetime) -> str:
     return ", ".join(told)
 
 
-def _attempt(attempt: Attempt) -> Group:
-    parts = [placement(attempt)]
+def _attempt(attempt: Attempt, report: Fields | None) -> Group:
+    parts: list[RenderableType] = [placement(attempt)]
     if attempt.code_revision:
         parts.append(text(f"code: commit {attempt.code_revision}"))
     parts += [text(line) for line in _replaced(attempt.replaced)]
@@ -138,6 +148,8 @@ def _attempt(attempt: Attempt) -> Group:
     parts += [text(line) for line in _evidence(attempt.evidence)]
     if attempt.decision:
         parts += [text(line) for line in _decision(attempt.decision)]
+    if report:
+        parts += measurements(report, MOST_MEASURED)
     return Group(*parts)
 
 

@@ -1,31 +1,31 @@
-"""The report of a diagnosis on a page: verdict of each node, what is wrong, figures, and the heat-map of pairs."""
+"""The report of a diagnosis on a page: verdict of each node and why, what was measured, and lists of reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from trainmaster.decoding import Fields
-from trainmaster.rendering.heatmap import HeatMap, in_terminal
-from trainmaster.rendering.style import table, text, titled
+from trainmaster.rendering.measurements import COLOURS, measurements
+from trainmaster.rendering.moments import date_time
+from trainmaster.rendering.style import table, text
 
-NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHAT")
-FIGURE_HEADERS: Final = ("NODE", "FIGURE", "VALUE", "MIDDLE", "PERCENTILE", "AGAINST")
-COLOURS: Final = {"green": "green", "amber": "yellow", "red": "bold red"}
+NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
+LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
 
 
 def diagnosis_page(report: Fields) -> RenderableType:
     """The report."""
     parts: list[RenderableType] = [text(line) for line in _head(report)]
     parts.append(table(NODE_HEADERS, (_node(node) for node in report.each("nodes"))))
-    parts.append(titled("Figures", table(FIGURE_HEADERS, _figures(report))))
-    heat = HeatMap.of(report)
-    if heat.values:
-        parts.append(titled("Bandwidth between nodes", Group(*(Text(line) for line in in_terminal(heat)))))
-    return Group(*parts)
+    return Group(*parts, *measurements(report))
+
+
+def diagnoses_list(reports: Iterable[Fields]) -> RenderableType:
+    """Reports that are on record, without what they say."""
+    return table(LIST_HEADERS, (_listed(report) for report in reports))
 
 
 def is_bad(report: Fields) -> bool:
@@ -64,19 +64,7 @@ def _node(node: Fields) -> tuple[object, ...]:
     return node.text("name"), text(verdict, COLOURS.get(verdict, "")), "yes" if node.flag("tested") else "no", what
 
 
-def _figures(report: Fields) -> Iterator[tuple[object, ...]]:
-    for node in report.each("nodes"):
-        for figure in node.each("figures"):
-            name = " ".join(filter(None, (figure.text("device"), figure.text("name"))))
-            yield (
-                node.text("name"),
-                name,
-                f"{figure.number('value'):.4g} {figure.text('unit')}",
-                _number(figure, "median"),
-                _number(figure, "percentile"),
-                figure.text("against"),
-            )
-
-
-def _number(figure: Fields, name: str) -> str:
-    return "-" if figure.document.get(name) is None else f"{figure.number(name):.4g}"
+def _listed(report: Fields) -> tuple[object, ...]:
+    took = f"{report.number('tookS'):.1f} s" if report.document.get("tookS") is not None else ""
+    began, nodes = date_time(report.time("began")), report.integer("nodeCount")
+    return report.text("id"), began, report.text("state"), nodes, took, ", ".join(report.texts("injected"))

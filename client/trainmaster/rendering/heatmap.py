@@ -24,10 +24,14 @@ _LEAST: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Names of nodes in their order, and the bandwidth of each tested pair by their ids; None where a test failed."""
+    """Names of nodes in their order, and the bandwidth of each tested pair by their ids; None where a test failed.
+
+    `pretended` are the faults that the diagnosis was to pretend.
+    """
 
     names: dict[str, str]
     values: dict[frozenset[str], float | None] = field(default_factory=dict)
+    pretended: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, report: Fields) -> HeatMap:
@@ -37,7 +41,7 @@ class HeatMap:
             frozenset((pair.text("first"), pair.text("second"))): _bandwidth(pair) for pair in report.each("pairs")
         }
         tested = {node for pair in values for node in pair}
-        return cls({node: name for node, name in names.items() if node in tested}, values)
+        return cls({node: name for node, name in names.items() if node in tested}, values, report.texts("injected"))
 
     @property
     def best(self) -> float:
@@ -88,7 +92,17 @@ def as_svg(heat: HeatMap) -> str:
     labels = (_labels(heat.names[node], _MARGIN + _CELL * place + 13) for place, node in enumerate(nodes))
     box = f'width="{size}" height="{size}" font-family="sans-serif" font-size="11"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box}>'
-    return "\n".join((head, "<title>Bandwidth between nodes</title>", *labels, *filter(None, cells), "</svg>")) + "\n"
+    said = (_said(heat, size),) if heat.pretended else ()
+    return (
+        "\n".join((head, "<title>Bandwidth between nodes</title>", *said, *labels, *filter(None, cells), "</svg>"))
+        + "\n"
+    )
+
+
+def _said(heat: HeatMap, size: int) -> str:
+    """That it is not what was measured."""
+    told = escape(printable(f"faults were pretended: {', '.join(heat.pretended)}"))
+    return f'<text x="6" y="{size - 4}" fill="#d73027">{told}</text>'
 
 
 def _labels(name: str, at: int) -> str:

@@ -17,8 +17,8 @@ AMOUNT_HEADERS = ("", "CPU", "MEMORY", "GPUS")
 EVENT_HEADERS = ("WHEN", "WHAT", "BY", "WHY")
 
 
-def node_page(node: Fields, history: Sequence[JobEvent] = ()) -> RenderableType:
-    """The node; `history` are the events about it, which only admins get."""
+def node_page(node: Fields, history: Sequence[JobEvent] = (), ledger: Fields | None = None) -> RenderableType:
+    """The node; `history` are the events about it, `ledger` what is known of its health, which only admins get."""
     metadata, spec, status = node.fields("metadata"), node.fields("spec"), node.fields("status")
     labels = metadata.fields("labels").document
     parts: list[RenderableType] = [
@@ -28,6 +28,8 @@ def node_page(node: Fields, history: Sequence[JobEvent] = ()) -> RenderableType:
         titled("Labels", text(", ".join(f"{key}={value}" for key, value in labels.items()))),
         titled("On it", _jobs(status)),
     ]
+    if ledger:
+        parts.append(titled("Health", Group(*(text(line) for line in _health(ledger)))))
     if history:
         parts.append(titled("History", table(EVENT_HEADERS, _events(history))))
     return Group(*parts)
@@ -65,6 +67,26 @@ def _jobs(status: Fields) -> RenderableType:
     if not rows:
         return rest or text("nothing")
     return Group(table(JOB_HEADERS, rows), *([rest] if rest else []))
+
+
+def _health(ledger: Fields) -> Iterator[str]:
+    suspect = " (suspect)" if ledger.flag("suspect") else ""
+    yield f"bad with a probability of {_percent(ledger)}{suspect}; {_pass(ledger)}"
+    last = ledger.fields("lastDiagnosis")
+    if last.document:
+        why = "; ".join((*last.texts("problems"), *last.texts("doubts")))
+        told = f"last diagnosis {last.text('id')} at {date_time(last.time('at'))}: {last.text('verdict')}"
+        yield f"{told}, {why}" if why else told
+    yield from (f"{part.text('part')}: bad with a probability of {_percent(part)}" for part in ledger.each("parts"))
+
+
+def _percent(fields: Fields) -> str:
+    return f"{100 * fields.number('suspicion'):.2g} %"
+
+
+def _pass(ledger: Fields) -> str:
+    until = ledger.time("passUntil")
+    return f"its pass holds until {date_time(until)}" if until else "it has no pass that holds"
 
 
 def _events(history: Sequence[JobEvent]) -> Iterator[tuple[object, ...]]:

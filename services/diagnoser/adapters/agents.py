@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from services.diagnoser.domain.verdict import Reading
+from services.diagnoser.domain.readings import Reading
 from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_probe_request, probe_subject
 from shared.bus import Bus, BusUnavailableError
 from shared.clock import Clock

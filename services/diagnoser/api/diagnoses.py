@@ -1,4 +1,4 @@
-"""`/v1/diagnoses`: have nodes diagnosed, and read reports; admins only."""
+"""`/v1/diagnoses`: have nodes diagnosed, and read reports; for admins, those of jobs for who may see the job."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ class NodeDocument(_Answer):
     about: dict[str, str] = Field(default_factory=dict)
     problems: tuple[str, ...]
     doubts: tuple[str, ...]
+    facts: tuple[FigureMeasured, ...]
     figures: tuple[FigureMeasured, ...]
 
     @classmethod
@@ -61,6 +62,7 @@ class NodeDocument(_Answer):
             about=dict(part.about),
             problems=part.problems,
             doubts=part.doubts,
+            facts=part.facts,
             figures=part.figures,
         )
 

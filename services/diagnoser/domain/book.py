@@ -110,6 +110,11 @@ class Book:
         parts = (part for part in self._parts if set(part.partition("/")[0].split("--")) <= wanted)
         return {part: self.belief(part, now) for part in parts}
 
+    def about(self, node: str, now: datetime) -> dict[str, Belief]:
+        """What is believed of the node's devices, and of the links between it and others."""
+        own = (part for part in self._parts if part != node and node in part.partition("/")[0].split("--"))
+        return {part: self.belief(part, now) for part in own}
+
     def is_valid(self, node: str, now: datetime) -> bool:
         """Whether the node passed lately, and nothing was heard of it since."""
         page = self.pages.get(node)

@@ -248,6 +248,7 @@ def told_of(rule: FigureRule, ruling: Ruling, device: str) -> FigureMeasured:
         unit=rule.unit,
         device=device or None,
         floor=rule.floor,
+        less_is_better=not rule.more_is_better,
         median=ruling.median,
         percentile=ruling.percentile,
         against=ruling.against,

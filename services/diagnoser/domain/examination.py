@@ -16,13 +16,14 @@ from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.blame import PairOutcome
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import told_of, with_floor
+from services.diagnoser.domain.facts import Floors, facts_of
 from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Ruling, rule_on
 from services.diagnoser.domain.gang import figures_of
 from services.diagnoser.domain.gathered import Gathered, PairValue
-from services.diagnoser.domain.pair_values import search_of
+from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.stages import LIMIT_ON_CPUS
-from services.diagnoser.domain.verdict import Floors, broken, judge
+from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
 
 GEMM: Final = FigureRule("multiplication", "ms", more_is_better=False, effect=0.1, noise=0.025)
@@ -35,6 +36,7 @@ class Examination:
         self._all = gathered
         self._book = book
         self._floors = floors
+        self._rulings = PairRulings(gathered, book)
         self.search = search_of(gathered, book)
         self.devices = gathered.of_devices(book)
 
@@ -87,6 +89,11 @@ class Examination:
         gang = self._all.gang
         together = figures_of(gang, self._all, self._book) if gang and node in gang.nodes else ()
         return (*self.figures(node), *self.devices.figures(node), *together)
+
+    def facts(self, node: str) -> tuple[FigureMeasured, ...]:
+        """What the last look at the node gave in numbers; nothing where no answer came."""
+        reading = self._all.readings[node][-1] if self._all.readings[node] else None
+        return facts_of(reading, self._floors) if reading else ()
 
     def pairs(self, node: str) -> tuple[PairMeasured, ...]:
         """The pairs that the node is the first of."""
@@ -225,14 +232,21 @@ class Examination:
         values = self._values_of[pair]
         tests = [test for test in self._tests_of[pair.first] if test.pair == pair]
         failed = [test for test in tests if test.failed]
+        best = max(values, key=lambda value: value.bandwidth_mb_s or 0.0)
+        rule, ruling = self._rulings.of(best)
         return PairMeasured(
             first=pair.first,
             second=pair.second,
             verdict=self.search.link_colour(pair),
             tests=len(tests),
             failed=len(failed),
-            bandwidth_mb_s=max((value.bandwidth_mb_s for value in values if value.bandwidth_mb_s), default=None),
+            bandwidth_mb_s=best.bandwidth_mb_s,
             latency_us=min((value.latency_us for value in values if value.latency_us), default=None),
+            rails_mb_s=best.rails,
+            floor_mb_s=rule.floor,
+            median_mb_s=ruling.median if ruling else None,
+            percentile=ruling.percentile if ruling else None,
+            against=ruling.against if ruling else "",
             why=failed[-1].why if failed else "",
             transport=values[-1].transport,
         )

@@ -10,8 +10,8 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import Devices, Kind, Looks
 from services.diagnoser.domain.gang import GangValue
 from services.diagnoser.domain.pairing import Pair
+from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import EVERYTHING, Profile
-from services.diagnoser.domain.verdict import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,42 +1,56 @@
-"""Faults that an admin has a diagnosis pretend, to see that they are found: they change what was measured. Pure.
+"""Faults that an admin has a diagnosis pretend, to see that they are found: how they are written. Pure.
 
 | fault | what it changes |
 |---|---|
 | `slow-link:A-B:PART` | bandwidth between the nodes is PART of what was measured, latency is over it |
+| `damaged-link:A-B` | blocks between the nodes are damaged |
 | `flaky:NODE:PART` | tests of pairs with this node fail in this PART of the cases |
-| `slow-device:NODE:DEVICE:PART` | the device computes at PART of its speed |
+| `slow-device:NODE:DEVICE:PART` | the device computes, and reads its memory, at PART of its speed |
+| `slow-memory:NODE:DEVICE:PART` | the device reads its memory at PART of its speed |
 | `corrupt-gemm:NODE:DEVICE` | the device's multiplication has a wrong bit |
 | `missing-device:NODE:DEVICE` | the device gives no answer |
+| `memory-errors:NODE:DEVICE` | the driver tells of an uncorrected memory error of the GPU |
+| `wrong-collective:NODE` | the result of the gang's collectives is wrong on the node |
 | `read-only:NODE:PATH` | the directory cannot be written |
+| `unreachable:NODE:PATH` | the directory cannot be read |
+| `full-disk:NODE` | there is no room on the disk |
 | `clock-skew:NODE:SECONDS` | the node's clock is off by so much |
+| `silent:NODE` | the node's agent gives no answer |
 
-Nodes are named by id or name. A report says which faults were pretended, and nothing else follows from it.
+Nodes are named by id or name. A report says which faults were pretended, and nothing else follows from it. What they
+change is in `pretending`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from services.diagnoser.domain.devices import Look
-from services.diagnoser.domain.pairing import Pair
-from services.diagnoser.domain.verdict import Reading
-from shared.agent_wire import Measurement
-from shared.diagnosis_wire import DeviceResult
 from shared.errors import InvalidInputError, Violation
 
 _EXAMPLES: Final[Mapping[str, str]] = {
     "slow-link": "slow-link:A-B:PART",
+    "damaged-link": "damaged-link:A-B",
     "flaky": "flaky:NODE:PART",
     "slow-device": "slow-device:NODE:DEVICE:PART",
+    "slow-memory": "slow-memory:NODE:DEVICE:PART",
     "corrupt-gemm": "corrupt-gemm:NODE:DEVICE",
     "missing-device": "missing-device:NODE:DEVICE",
+    "memory-errors": "memory-errors:NODE:DEVICE",
+    "wrong-collective": "wrong-collective:NODE",
     "read-only": "read-only:NODE:PATH",
+    "unreachable": "unreachable:NODE:PATH",
+    "full-disk": "full-disk:NODE",
     "clock-skew": "clock-skew:NODE:SECONDS",
+    "silent": "silent:NODE",
 }
-_NUMBERED: Final = frozenset({"slow-link", "flaky", "slow-device", "clock-skew"})
-_MILLI: Final = 1000
+_OF_LINKS: Final = frozenset({"slow-link", "damaged-link"})
+_OF_SEVERAL_NODES: Final = frozenset({"flaky", "wrong-collective"})
+_OF_DEVICES: Final = frozenset({"slow-device", "slow-memory", "corrupt-gemm", "missing-device", "memory-errors"})
+_PARTS: Final = frozenset({"slow-link", "flaky", "slow-device", "slow-memory"})
+_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,155 +65,88 @@ class Injection:
 
 
 def read_injections(texts: Iterable[str], id_of: Mapping[str, str]) -> tuple[Injection, ...]:
-    """The faults of these texts; `id_of` has the ids of the nodes' names. Raises InvalidInputError."""
-    return tuple(_read(text, id_of) for text in texts)
+    """The faults of these texts; `id_of` has the ids of nodes' names. Raises InvalidInputError with all mistakes."""
+    found: list[Injection] = []
+    mistakes: list[Violation] = []
+    for place, text in enumerate(texts):
+        try:
+            found.append(_read(text, id_of))
+        except _MistakeError as mistake:
+            mistakes.append(Violation(f"/inject/{place}", "invalid-injection", f"{text!r}: {mistake}"))
+    if mistakes:
+        raise InvalidInputError(tuple(mistakes))
+    return tuple(found)
+
+
+def check_devices(injections: Iterable[Injection], devices_of: Mapping[str, Iterable[str]]) -> None:
+    """Refuse faults of devices that their nodes do not have; raises InvalidInputError. Silent nodes are not in it."""
+    mistakes = [
+        Violation("/inject", "invalid-injection", _no_such_device(each, sorted(devices_of[each.nodes[0]])))
+        for each in injections
+        if each.kind in _OF_DEVICES and each.nodes[0] in devices_of and each.about not in set(devices_of[each.nodes[0]])
+    ]
+    if mistakes:
+        raise InvalidInputError(tuple(mistakes))
+
+
+class _MistakeError(Exception):
+    """What is wrong with one text."""
 
 
 def _read(text: str, id_of: Mapping[str, str]) -> Injection:
     kind, *fields = text.split(":")
     example = _EXAMPLES.get(kind)
     if example is None:
-        raise _refusal(f"{text!r}: there is no fault {kind!r}; there are {', '.join(_EXAMPLES)}")
-    if len(fields) != example.count(":"):
-        raise _refusal(f"{text!r}: write it as {example}")
-    nodes = _link(text, fields[0], id_of) if kind == "slow-link" else (_node(text, fields[0], id_of),)
-    amount = _number(text, fields[-1]) if kind in _NUMBERED else 0.0
-    if kind in _NUMBERED - {"clock-skew"} and not 0 < amount <= 1:
-        raise _refusal(f"{text!r}: {fields[-1]} is no part; give a number over 0 and up to 1")
-    return Injection(text, kind, nodes, fields[1] if len(fields) > 1 else "", amount)
+        raise _MistakeError(f"there is no fault {kind!r}; there are {', '.join(_EXAMPLES)}")
+    if len(fields) != example.count(":") or not all(fields):
+        raise _MistakeError(f"write it as {example}")
+    if kind in _OF_SEVERAL_NODES and len(set(id_of.values())) < 2:
+        raise _MistakeError("it shows in tests of several nodes, and only one is diagnosed; name more nodes")
+    nodes = _link(fields[0], id_of) if kind in _OF_LINKS else (_node(fields[0], id_of),)
+    return Injection(text, kind, nodes, fields[1] if len(fields) > 1 else "", _amount(kind, fields[-1]))
 
 
-def _node(text: str, name: str, id_of: Mapping[str, str]) -> str:
-    if name not in id_of:
-        raise _refusal(f"{text!r}: node {name!r} is not diagnosed; there are {', '.join(sorted(id_of)[:10])}")
-    return id_of[name]
-
-
-def _link(text: str, names: str, id_of: Mapping[str, str]) -> tuple[str, ...]:
-    """Names may have dashes themselves: the one way to cut that gives two nodes."""
-    dashes = [place for place, char in enumerate(names) if char == "-"]
-    cuts = [(names[:at], names[at + 1 :]) for at in dashes if {names[:at], names[at + 1 :]} <= id_of.keys()]
-    if not cuts:
-        raise _refusal(f"{text!r}: {names!r} are no two nodes of this diagnosis with a dash between")
-    return tuple(id_of[name] for name in cuts[0])
-
-
-def _number(text: str, given: str) -> float:
-    try:
-        return float(given)
-    except ValueError:
-        raise _refusal(f"{text!r}: {given!r} is no number") from None
-
-
-def _refusal(sentence: str) -> InvalidInputError:
-    return InvalidInputError((Violation("/inject", "invalid-injection", sentence),))
-
-
-# --- what they change ------------------------------------------------------------------------------------------------
-
-
-def changed_reading(node: str, reading: Reading, injections: Iterable[Injection]) -> Reading:
-    """The reading of the node as the faults make it look."""
-    for each in injections:
-        if node in each.nodes and each.kind in _ON_READINGS:
-            reading = _ON_READINGS[each.kind](reading, each)
-    return reading
-
-
-def changed_look(node: str, look: Look, injections: Iterable[Injection]) -> Look:
-    """What a test of the node's devices gave, as the faults make it look."""
-    changed = dict(look)
-    for each in injections:
-        if node in each.nodes and each.kind in _ON_DEVICES and each.about in changed:
-            changed[each.about] = _ON_DEVICES[each.kind](changed[each.about], each)
-    return changed
-
-
-def changed_bandwidth(pair: Pair, injections: Iterable[Injection]) -> float:
-    """By what the bandwidth of a pair is multiplied, and its latency divided."""
-    part = 1.0
-    for each in injections:
-        if each.kind == "slow-link" and set(each.nodes) == set(pair.nodes):
-            part *= each.amount
+def _amount(kind: str, given: str) -> float:
+    if kind == "clock-skew":
+        seconds = _number(given)
+        if not abs(seconds) <= _DAY_S:
+            raise _MistakeError(f"{given} s are too many; give up to a day, {_DAY_S} s, to either side")
+        return seconds
+    if kind not in _PARTS:
+        return 0.0
+    part = _number(given)
+    if not 0 < part <= 1:
+        raise _MistakeError(f"{given} is no part; give a number over 0 and up to 1")
     return part
 
 
-def pretends_failure(pair: Pair, injections: Iterable[Injection], chance: Callable[[], float]) -> bool:
-    """Whether a flaky node makes this test fail; `chance` gives numbers from 0 to 1."""
-    flaky = [each for each in injections if each.kind == "flaky" and each.nodes[0] in pair.nodes]
-    return any(chance() < each.amount for each in flaky)
+def _node(name: str, id_of: Mapping[str, str]) -> str:
+    if name not in id_of:
+        raise _MistakeError(f"node {name!r} is not diagnosed; there are {', '.join(sorted(id_of)[:10])}")
+    return id_of[name]
 
 
-def _measured(reading: Reading, changed: Measurement) -> Reading:
-    return replace(reading, measurement=changed)
+def _link(names: str, id_of: Mapping[str, str]) -> tuple[str, ...]:
+    """Names may have dashes themselves: the one way to cut that gives two nodes."""
+    dashes = [place for place, char in enumerate(names) if char == "-"]
+    cuts = [(names[:at], names[at + 1 :]) for at in dashes if {names[:at], names[at + 1 :]} <= id_of.keys()]
+    pairs = {frozenset(id_of[name] for name in cut): cut for cut in cuts}
+    if len(pairs) > 1:
+        raise _MistakeError(f"{names!r} can be cut into two nodes in several ways; give their ids")
+    if not pairs or len(next(iter(pairs))) < 2:
+        raise _MistakeError(f"{names!r} are no two nodes of this diagnosis with a dash between")
+    return tuple(id_of[name] for name in next(iter(pairs.values())))
 
 
-def _slow_device(reading: Reading, fault: Injection) -> Reading:
-    measured = reading.measurement
-    slower = {name: ms / (fault.amount if name == fault.about else 1) for name, ms in measured.device_ms.items()}
-    return _measured(reading, replace(measured, device_ms=slower))
+def _number(given: str) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise _MistakeError(f"{given!r} is no number")
+    return number
 
 
-def _corrupt(reading: Reading, fault: Injection) -> Reading:
-    """One bit of the checksum of one CPU is another; of a GPU the probe has none."""
-    measured, cpu = reading.measurement, _cpu(fault)
-    if cpu not in measured.cpus:
-        return reading
-    result = next((result for result, cpus in measured.checksums.items() if cpu in cpus), "0")
-    wrong = f"{int(result.partition('/')[0], 16) ^ 1:08x}"
-    return _measured(reading, replace(measured, checksums={**_without(measured, cpu), wrong: (cpu,)}))
-
-
-def _without(measured: Measurement, cpu: int) -> dict[str, tuple[int, ...]]:
-    """The checksums of all other CPUs."""
-    left = {result: tuple(each for each in cpus if each != cpu) for result, cpus in measured.checksums.items()}
-    return {result: cpus for result, cpus in left.items() if cpus}
-
-
-def _missing(reading: Reading, fault: Injection) -> Reading:
-    measured, cpu = reading.measurement, _cpu(fault)
-    gpus = tuple(gpu for gpu in measured.gpus if gpu.id != fault.about)
-    return _measured(reading, replace(measured, checksums=_without(measured, cpu), gpus=gpus))
-
-
-def _cpu(fault: Injection) -> int:
-    number = fault.about.removeprefix("cpu-")
-    return int(number) if number.isdecimal() else -1
-
-
-def _read_only(reading: Reading, fault: Injection) -> Reading:
-    measured = reading.measurement
-    return _measured(reading, replace(measured, read_only=(*measured.read_only, fault.about)))
-
-
-def _skewed(reading: Reading, fault: Injection) -> Reading:
-    measured = reading.measurement
-    return _measured(reading, replace(measured, unix_ms=measured.unix_ms + int(fault.amount * _MILLI)))
-
-
-def _slow_result(result: DeviceResult, fault: Injection) -> DeviceResult:
-    return replace(result, figures={name: value * fault.amount for name, value in result.figures.items()})
-
-
-def _corrupt_result(result: DeviceResult, _fault: Injection) -> DeviceResult:
-    """One bit of each product is another."""
-    wrong = {name: f"{int(given, 16) ^ 1:08x}" for name, given in result.checksums.items()}
-    return replace(result, checksums=wrong)
-
-
-def _no_result(_result: DeviceResult, _fault: Injection) -> DeviceResult:
-    return DeviceResult(problem="it gave no result")
-
-
-_ON_DEVICES: Final[Mapping[str, Callable[[DeviceResult, Injection], DeviceResult]]] = {
-    "slow-device": _slow_result,
-    "corrupt-gemm": _corrupt_result,
-    "missing-device": _no_result,
-}
-_ON_READINGS: Final[Mapping[str, Callable[[Reading, Injection], Reading]]] = {
-    "slow-device": _slow_device,
-    "corrupt-gemm": _corrupt,
-    "missing-device": _missing,
-    "read-only": _read_only,
-    "clock-skew": _skewed,
-}
+def _no_such_device(fault: Injection, devices: list[str]) -> str:
+    return f"{fault.text!r}: the node has no device {fault.about!r}; it has {', '.join(devices[:20]) or 'none'}"

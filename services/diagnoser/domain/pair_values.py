@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from services.diagnoser.domain.blame import PairOutcome
 from services.diagnoser.domain.book import Book, pair_figure
 from services.diagnoser.domain.devices import with_floor
-from services.diagnoser.domain.figures import FigureRule, Peers, least_good, rule_on
+from services.diagnoser.domain.figures import FigureRule, Peers, Ruling, least_good, rule_on
 from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.search import Search
@@ -24,16 +24,39 @@ PAIR_FLOOR: Final = "pairMbS"
 UNEVEN_RAIL: Final = 0.8
 
 
+class PairRulings:
+    """The bandwidth of each test of a pair, judged by all values over the same transport that there are by now."""
+
+    def __init__(self, gathered: Gathered, book: Book) -> None:
+        self._gathered = gathered
+        self._book = book
+        measured: defaultdict[str, list[float]] = defaultdict(list)
+        for value in (value for each in gathered.rounds for value in each):
+            if value.bandwidth_mb_s is not None:
+                measured[value.transport].append(value.bandwidth_mb_s)
+        self._peers = {transport: Peers(values) for transport, values in measured.items()}
+
+    def of(self, value: PairValue) -> tuple[FigureRule, Ruling | None]:
+        """The rule and what it says; no ruling where there is no bandwidth."""
+        rule = _rule_of_pair(value.pair, self._gathered)
+        if value.bandwidth_mb_s is None:
+            return rule, None
+        fleet = self._book.fleet(self._gathered.kind(value.pair.first), pair_figure(value.transport))
+        others = self._peers[value.transport].beside(value.bandwidth_mb_s)
+        return rule, rule_on(rule, value.bandwidth_mb_s, others, fleet)
+
+    def why(self, value: PairValue) -> str:
+        """What is wrong with the test; empty where nothing is."""
+        _, ruling = self.of(value)
+        if value.problem or ruling is None:
+            return value.problem or "no result"
+        return ruling.why or _why_uneven(value.rails)
+
+
 def search_of(gathered: Gathered, book: Book) -> Search:
     """The search, with each test judged by all values that there are by now."""
-    measured: defaultdict[str, list[float]] = defaultdict(list)
-    for value in (value for each in gathered.rounds for value in each):
-        if value.bandwidth_mb_s is not None:
-            measured[value.transport].append(value.bandwidth_mb_s)
-    peers = {transport: Peers(values) for transport, values in measured.items()}
-    judged = (
-        tuple(PairOutcome(value.pair, _why(value, peers, gathered, book)) for value in each) for each in gathered.rounds
-    )
+    rulings = PairRulings(gathered, book)
+    judged = (tuple(PairOutcome(value.pair, rulings.why(value)) for value in each) for each in gathered.rounds)
     return Search(gathered.paired, gathered.known, tuple(judged))
 
 
@@ -47,15 +70,6 @@ def enough_of_pair(pair: Pair, gathered: Gathered, book: Book) -> dict[str, floa
 def _rule_of_pair(pair: Pair, gathered: Gathered) -> FigureRule:
     floors = [gathered.profile(node).floors.get(PAIR_FLOOR) for node in pair.nodes]
     return with_floor(BANDWIDTH, min((floor for floor in floors if floor is not None), default=None))
-
-
-def _why(value: PairValue, peers: Mapping[str, Peers], gathered: Gathered, book: Book) -> str:
-    if value.problem or value.bandwidth_mb_s is None:
-        return value.problem or "no result"
-    fleet = book.fleet(gathered.kind(value.pair.first), pair_figure(value.transport))
-    others = peers[value.transport].beside(value.bandwidth_mb_s)
-    why = rule_on(_rule_of_pair(value.pair, gathered), value.bandwidth_mb_s, others, fleet).why
-    return why or _why_uneven(value.rails)
 
 
 def _why_uneven(rails: Sequence[float]) -> str:

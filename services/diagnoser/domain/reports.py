@@ -55,6 +55,7 @@ def part_of(
         fresh=examination.was_tested(node),
         problems=finding.problems,
         doubts=finding.doubts,
+        facts=examination.facts(node),
         figures=examination.all_figures(node),
         about=examination.about(node),
         pairs=examination.pairs(node),

@@ -8,43 +8,15 @@ another, or none, makes its node bad.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from services.diagnoser.domain.facts import Floors, facts_of
+from services.diagnoser.domain.readings import Reading
 from shared.agent_wire import Measurement
 from shared.events import DiagnosisFinished, NodeFinding
-from shared.units import MIB, format_bytes
 
 GOLDEN_CHECKSUM: Final = "785c3ffc"
 MAX_NAMED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Floors:
-    """What a node must have at least, or at most."""
-
-    disk_free_bytes: int = 256 * MIB
-    shm_free_bytes: int = 16 * MIB
-    memory_free_bytes: int = 64 * MIB
-    open_files: int = 1024
-    gemm_ms: float = 30_000.0
-    clock_skew_s: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A measurement, and between which instants of our clock it was made."""
-
-    measurement: Measurement
-    asked_unix_ms: int
-    answered_unix_ms: int
-
-    @property
-    def clock_skew_s(self) -> float:
-        """How far the node's clock is outside of these instants."""
-        late = self.measurement.unix_ms - self.answered_unix_ms
-        early = self.asked_unix_ms - self.measurement.unix_ms
-        return max(late, early, 0) / 1000
 
 
 def judge(
@@ -95,21 +67,13 @@ def _most_doubts(finding: NodeFinding) -> int:
 
 def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Iterator[str]:
     measured = reading.measurement
-    yield from _computing(measured, floors)
-    yield from _room(measured, floors)
-    if reading.clock_skew_s > floors.clock_skew_s:
-        yield f"its clock is off by {reading.clock_skew_s:.1f} s; at most {floors.clock_skew_s:g} s are allowed"
+    yield from _wrong(measured)
+    yield from (fact.why for fact in facts_of(reading, floors) if fact.why)
     yield from (f"{place} cannot be written" for place in measured.read_only)
     yield from (f"{place} cannot be read" for place in measured.unreachable)
     if not measured.resolves:
         yield "its own name has no address"
     yield from _gpus(measured, devices)
-
-
-def _computing(measured: Measurement, floors: Floors) -> Iterator[str]:
-    yield from _wrong(measured)
-    if measured.gemm_ms > floors.gemm_ms:
-        yield f"the matrix multiplication took {measured.gemm_ms:.0f} ms; at most {floors.gemm_ms:.0f} ms are allowed"
 
 
 def _wrong(measured: Measurement) -> Iterator[str]:
@@ -120,19 +84,6 @@ def _wrong(measured: Measurement) -> Iterator[str]:
     silent = sorted(set(measured.cpus) - answered)
     if silent or not measured.cpus:
         yield f"{_cpus(silent)} did not finish the matrix multiplication"
-
-
-def _room(measured: Measurement, floors: Floors) -> Iterator[str]:
-    amounts = (
-        ("on the platform's disk", measured.disk_free_bytes, floors.disk_free_bytes),
-        ("in /dev/shm", measured.shm_free_bytes, floors.shm_free_bytes),
-        ("of memory", measured.memory_free_bytes, floors.memory_free_bytes),
-    )
-    for place, free, floor in amounts:
-        if free < floor:
-            yield f"{format_bytes(free)} {place} are free; at least {format_bytes(floor)} are needed"
-    if measured.open_files < floors.open_files:
-        yield f"a process may open {measured.open_files} files; at least {floors.open_files} are needed"
 
 
 def _gpus(measured: Measurement, devices: Collection[str]) -> Iterator[str]:

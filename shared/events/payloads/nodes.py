@@ -109,6 +109,7 @@ class NodeDiagnosed(Payload):
     fresh: bool = True
     problems: tuple[Sentence, ...] = ()
     doubts: tuple[Sentence, ...] = ()
+    facts: tuple[FigureMeasured, ...] = ()
     figures: tuple[FigureMeasured, ...] = ()
     pairs: tuple[PairMeasured, ...] = ()
     beliefs: tuple[PartBelief, ...] = ()

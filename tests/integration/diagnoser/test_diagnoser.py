@@ -15,6 +15,7 @@ from shared.bus import Bus
 from shared.bus.history import recorded_of
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
+from shared.clock import SystemClock
 from shared.diagnosis_wire import cancel_subject, decode_test_request, encode_test_answer, worker_subject
 from tests.support import jobs
 from tests.support.diagnosers import (
@@ -234,8 +235,53 @@ async def test_only_admins_have_nodes_diagnosed_and_see_reports(nats_server: Nat
             await client.post("/v1/diagnoses", json={"nodes": ["n-1"]}),
             await client.get("/v1/diagnoses"),
             await client.get("/v1/diagnoses/dg-1"),
+            await client.get("/v1/diagnoses/nodes/n-1"),
         ]
-    assert [answer.status_code for answer in answers] == [403, 403, 403]
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 403]
+
+
+async def test_the_owner_of_a_job_reads_the_report_of_its_diagnosis_with_all_figures(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    for machine in ("m71", "m72"):
+        await agent(bus, machine, all_well)
+    job = await diagnosing(bus)
+    async with calling(nats_server, admin=False) as client:
+        await request(bus, job, {"n-71": "m71", "n-72": "m72"})
+        await outcome(bus, job)
+        report = (await client.get(f"/v1/diagnoses/{job}-1")).json()
+    first, second = report["nodes"]
+    assert (report["job"], first["node"], second["verdict"]) == (job, "n-71", "green")
+    assert next(fact for fact in first["facts"] if fact["name"] == "open files")["floor"] == 1024
+    assert {figure["name"] for figure in first["figures"]} >= {"memory bandwidth", "bf16 multiplication"}
+    (pair,) = report["pairs"]
+    assert (pair["bandwidthMbS"], pair["verdict"], pair["floorMbS"]) == (1000.0, "green", None)
+
+
+async def test_a_job_of_somebody_else_has_a_report_for_admins_alone(bus: Bus, nats_server: NatsServer) -> None:
+    await agent(bus, "m73", all_well)
+    job = await diagnosing(bus, owner="u-eve")
+    async with calling(nats_server, admin=False) as client:
+        await request(bus, job, {"n-73": "m73"})
+        await outcome(bus, job)
+        assert (await client.get(f"/v1/diagnoses/{job}-1")).status_code == 403
+    async with calling(nats_server) as client:
+        assert (await client.get(f"/v1/diagnoses/{job}-1")).status_code == 200
+
+
+async def test_admins_see_what_the_ledger_says_of_a_node_by_its_name(bus: Bus, nats_server: NatsServer) -> None:
+    await reported(bus, "n-74", "m74")
+    lagged = ev.NodeLagged(cluster="main", node="n-74", job="tj-a", attempt=1, rank=2, reason="it is slow")
+    subject = f"tm.node.{Cluster.id_of('main')}.n-74.lagged"
+    now = SystemClock().now()
+    await bus.observe(ev.Event.of(lagged, job="n-74", attempt=0, time=now, owner="", project=""), subject=subject)
+    async with calling(nats_server) as client:
+        entry = (await client.get("/v1/diagnoses/nodes/vm-n-74")).json()
+        missing = await client.get("/v1/diagnoses/nodes/nowhere")
+    assert (entry["node"], entry["name"], entry["suspect"]) == ("n-74", "vm-n-74", True)
+    assert 0.05 < entry["suspicion"] < 0.1
+    assert (entry["passUntil"], entry["health"], entry["lastDiagnosis"]) == (None, "good", None)
+    assert missing.status_code == 404
 
 
 async def test_after_a_replacement_only_the_new_node_is_tested_and_the_others_are_its_partners(

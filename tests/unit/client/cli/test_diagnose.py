@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fake_platform import FakePlatform, of_json
+from tests.support.job_documents import attempt_document, job_document
 from trainmaster.errors import ExitCode
 
 Command = Callable[..., Any]
@@ -17,6 +18,9 @@ Command = Callable[..., Any]
 
 def node(number: int, *pools: str) -> dict[str, Any]:
     return {"metadata": {"id": f"n-{number}", "name": f"vm-{number}"}, "status": {"pools": list(pools)}}
+
+
+OPEN_FILES = {"name": "open files", "value": 4096.0, "unit": "", "floor": 1024.0, "why": ""}
 
 
 def part(number: int, verdict: str = "green", *problems: str) -> dict[str, Any]:
@@ -35,12 +39,23 @@ def part(number: int, verdict: str = "green", *problems: str) -> dict[str, Any]:
         "tested": True,
         "problems": list(problems),
         "doubts": [],
-        "figures": [{**figure, "percentile": 60.0, "against": "7 others of this run"}],
+        "facts": [{**OPEN_FILES, "value": 256.0, "why": "too few"} if problems else OPEN_FILES],
+        "figures": [
+            {**figure, "percentile": 60.0, "against": "7 others of this run", "floor": 120.0, "lessIsBetter": True}
+        ],
     }
 
 
 def pair(first: int, second: int, bandwidth: float | None) -> dict[str, Any]:
-    return {"first": f"n-{first}", "second": f"n-{second}", "bandwidthMbS": bandwidth, "verdict": "green", "tests": 1}
+    judged = {"floorMbS": 500.0, "medianMbS": 950.0, "percentile": 40.0, "against": "5 others of this run"}
+    tested = {
+        "bandwidthMbS": bandwidth,
+        "latencyUs": 50.0,
+        "verdict": "green",
+        "tests": 2,
+        "failed": int(not bandwidth),
+    }
+    return {"first": f"n-{first}", "second": f"n-{second}", "transport": "gloo", **tested, **judged}
 
 
 BEGUN = {"id": "dg-1", "state": "running", "budgetS": 4.2, "mostS": 30.0}
@@ -90,7 +105,58 @@ def test_the_time_is_told_before_and_the_report_is_shown_after(command: Command,
     assert "faults were pretended: flaky:vm-3:1" in outcome.out
     lines = outcome.out.splitlines()
     assert any(line.split()[:3] == ["vm-3", "red", "yes"] and "tests with n-1 failed" in line for line in lines)
-    assert any("cpu-0 multiplication" in line and "7 others of this run" in line for line in lines)
+    figures = (line.split()[:9] for line in lines)
+    assert ["vm-1", "cpu-0", "multiplication", "90.5", "ms", "≤", "120", "ms", "90"] in figures
+
+
+def test_facts_stand_under_their_limits_and_pairs_beside_what_they_were_judged_by(
+    command: Command, platform: FakePlatform
+) -> None:
+    lines = command("diagnose", "public").out.splitlines()
+    assert "NODE  open files (≥ 1024)" in lines
+    facts = lines[lines.index("Facts") + 2 :][:4]
+    assert [line.split() for line in facts] == [["vm-1", "4096"], ["vm-2", "4096"], ["vm-3", "256"], ["vm-4", "4096"]]
+    pair = next(line for line in lines if line.startswith("vm-1 – vm-2")).split()
+    assert pair[3:] == [
+        *("gloo", "1000", "MB/s", "50", "µs", "≥", "500", "MB/s", "950", "40"),
+        *("5", "others", "of", "this", "run", "0", "of", "2", "green", "-"),
+    ]
+
+
+def test_of_thousands_of_figures_those_with_something_wrong_are_shown(command: Command, platform: FakePlatform) -> None:
+    bad = part(300)
+    bad["figures"][0]["why"] = "it is slow"
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": [*map(part, range(1, 300)), bad]}))
+    lines = command("diagnose", "public").out.splitlines()
+    figures = lines[lines.index("Figures") + 2 :]
+    assert figures[0].startswith("vm-300 ")
+    assert figures[200] == "and 100 more; trainmaster diagnose --report dg-1 -o json has all"
+
+
+def test_a_report_on_record_is_shown_by_its_id_and_by_the_job(command: Command, platform: FakePlatform) -> None:
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json(REPORT))
+    assert "diagnosis dg-1: finished after 3.2 s" in command("diagnose", "--report", "dg-1").out
+    diagnosis = {"requestedAt": "2026-01-02T12:00:01Z", "passed": True, "badNodes": [], "nodes": []}
+    attempt = attempt_document() | {"diagnosis": diagnosis, "replaced": [{"at": None, "left": [], "taken": []}]}
+    job = job_document(attempts=[attempt])
+    platform.on("GET", "/v1/jobs/mnist", of_json(job))
+    platform.on("GET", f"/v1/diagnoses/{job['metadata']['id']}-1-r2", of_json(REPORT))
+    assert command("diagnose", "--report", "mnist", "-o", "json").json == REPORT
+    assert not [request for request in platform.requests if request.method == "POST"]
+
+
+def test_a_job_that_was_not_diagnosed_has_no_report(command: Command, platform: FakePlatform) -> None:
+    platform.on("GET", "/v1/jobs/mnist", of_json(job_document()))
+    outcome = command("diagnose", "--report", "mnist")
+    assert outcome.code == ExitCode.INVALID
+    assert "there is no report of a diagnosis" in outcome.err
+
+
+def test_reports_on_record_are_listed(command: Command, platform: FakePlatform) -> None:
+    listed = {"id": "dg-1", "state": "finished", "began": "2026-01-02T12:00:01Z", "nodeCount": 4, "tookS": 3.25}
+    platform.on("GET", "/v1/diagnoses", of_json({"items": [{**listed, "injected": ["silent:vm-1"]}], "next": None}))
+    _, line = command("diagnose", "--list").out.splitlines()
+    assert line.split() == ["dg-1", "2026-01-02", "12:00:01Z", "finished", "4", "3.2", "s", "silent:vm-1"]
 
 
 def test_nodes_that_were_tested_without_pytorch_are_told(command: Command, platform: FakePlatform) -> None:
@@ -115,6 +181,18 @@ def test_the_heat_map_is_written_as_svg(command: Command, platform: FakePlatform
     titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert "vm-1 and vm-2: 1000 MB/s" in titles
     assert "vm-3 and vm-1: failed" in titles
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "faults were pretended: flaky:vm-3:1" in texts
+
+
+def test_a_heat_map_that_cannot_be_drawn_or_written_is_one_error(
+    command: Command, platform: FakePlatform, tmp_path: Path
+) -> None:
+    outcome = command("diagnose", "public", "--svg", str(tmp_path / "none" / "pairs.svg"))
+    assert (outcome.code, "cannot be written: No such file" in outcome.err) == (ExitCode.INVALID, True)
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "pairs": []}))
+    outcome = command("diagnose", "vm-1", "--svg", str(tmp_path / "pairs.svg"))
+    assert (outcome.code, "no pair of nodes was tested" in outcome.err) == (ExitCode.INVALID, True)
 
 
 def test_where_all_is_green_the_exit_code_is_zero(command: Command, platform: FakePlatform) -> None:
@@ -136,11 +214,14 @@ def test_a_diagnosis_that_was_begun_before_is_followed_again_over_a_restart(
     assert not [request for request in platform.requests if request.method == "POST"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("public", "--follow", "dg-1")])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("public", "--follow", "dg-1"), ("--list", "--report", "dg-1"), ("--list", "--inject", "silent:a")],
+)
 def test_either_nodes_or_a_diagnosis_are_named(command: Command, arguments: tuple[str, ...]) -> None:
     outcome = command("diagnose", *arguments)
     assert outcome.code == ExitCode.INVALID
-    assert "one of both" in outcome.err
+    assert "name nodes and pools" in outcome.err
 
 
 def test_a_name_that_means_nothing_is_refused_before_any_test(command: Command, platform: FakePlatform) -> None:

@@ -51,6 +51,23 @@ class TestDescribe:
         assert outcome.code == ExitCode.INVALID
         assert "has no attempt 3; there are 1 to 2" in outcome.err
 
+    def test_what_the_last_diagnosis_measured_is_there_for_those_who_may_read_it(
+        self, command: Command, api: FakePlatform
+    ) -> None:
+        asked = {"requestedAt": "2026-01-02T12:00:01Z", "finishedAt": "2026-01-02T12:00:05Z", "passed": True}
+        diagnosed = {"diagnosis": {**asked, "badNodes": [], "message": "", "nodes": []}}
+        api.on("GET", "/v1/jobs/mnist", of_json(job_document(attempts=[attempt_document() | diagnosed])))
+        figure = {"name": "multiplication", "device": "cpu-0", "value": 90.5, "unit": "ms", "percentile": 60.0}
+        report = {
+            "id": f"{JOB_ID}-1",
+            "state": "finished",
+            "nodes": [{"name": "vm-1", "figures": [figure]}],
+            "pairs": [],
+        }
+        assert "multiplication" not in command("describe", "mnist").out
+        api.on("GET", f"/v1/diagnoses/{JOB_ID}-1", of_json(report))
+        assert "vm-1  cpu-0   multiplication  90.5 ms" in command("describe", "mnist").out
+
     def test_what_is_held_of_a_failed_attempt_is_told(self, command: Command, api: FakePlatform) -> None:
         document = job_document(attempts=[attempt_document(3)])
         document["spec"]["keepFor"] = "2h"

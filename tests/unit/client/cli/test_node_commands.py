@@ -86,6 +86,22 @@ def test_a_node_is_described_with_its_state_its_jobs_and_to_admins_its_history(
         assert told in out
 
 
+def test_a_node_is_described_to_admins_with_what_the_ledger_says_of_its_health(
+    command: Command, api: FakePlatform
+) -> None:
+    last = {"id": "dg-1", "at": "2026-01-02T12:00:01Z", "verdict": "amber", "problems": [], "doubts": ["slow once"]}
+    entry = {"suspicion": 0.085, "suspect": True, "parts": [{"part": "node-0 cpu-1", "suspicion": 0.31}]}
+    api.on("GET", "/v1/nodes/node-0", of_json(NODE))
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [MARKED], "next": None}))
+    api.on("GET", "/v1/diagnoses/nodes/node-0", of_json({**entry, "passUntil": None, "lastDiagnosis": last}))
+    lines = command("describe", "node", "node-0").out.splitlines()
+    assert lines[lines.index("Health") + 1 :][:3] == [
+        "bad with a probability of 8.5 % (suspect); it has no pass that holds",
+        "last diagnosis dg-1 at 2026-01-02 12:00:01Z: amber, slow once",
+        "node-0 cpu-1: bad with a probability of 31 %",
+    ]
+
+
 def test_users_get_the_page_without_the_history(command: Command, api: FakePlatform) -> None:
     api.on("GET", "/v1/nodes/node-0", of_json(NODE))
     api.on("GET", "/v1/nodes/node-0/events", problem(403, "forbidden", "only admins"))

@@ -8,7 +8,9 @@ import pytest
 
 from services.agent import probe
 from services.agent.prober import Prober, measure_machine, read_faults
-from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM, Floors, Reading, judge
+from services.diagnoser.domain.facts import Floors
+from services.diagnoser.domain.readings import Reading
+from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM, judge
 from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_probe_request
 from tests.support.probes import measurement
 

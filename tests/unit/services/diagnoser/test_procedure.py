@@ -13,14 +13,16 @@ import pytest
 from services.diagnoser.asking import Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.examination import Examination
+from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.injection import read_injections
+from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.stages import Profile
-from services.diagnoser.domain.verdict import Floors, Reading
 from services.diagnoser.procedure import NotWantedError, Procedure
 from shared.agent_wire import Gpu
 from shared.clock import ManualClock
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
+from shared.errors import InvalidInputError
 from shared.events import Event, NodeSuspected
 from shared.jobs import Recorded
 from tests.support.probes import answer_of, measurement
@@ -124,6 +126,10 @@ async def test_sound_nodes_are_green_and_the_search_is_short() -> None:
         ("clock-skew:n-2:2", "n-2", "amber", "its clock is off by 2.0 s"),
         ("clock-skew:n-2:-2", "n-2", "amber", "its clock is off by 2.0 s"),
         ("flaky:n-3:1", "n-3", "red", "the exchange failed"),
+        ("silent:n-3", "n-3", "amber", "its agent gave no measurement in time"),
+        ("full-disk:n-1", "n-1", "amber", "0B on the platform's disk are free"),
+        ("unreachable:n-2:/mnt/x", "n-2", "amber", "/mnt/x cannot be read"),
+        ("wrong-collective:n-4", "n-4", "amber", "the whole gang: the result of the all-reduce is wrong"),
     ],
 )
 async def test_a_pretended_fault_is_found_and_named_and_nobody_else_is_blamed(
@@ -132,6 +138,35 @@ async def test_a_pretended_fault_is_found_and_named_and_nobody_else_is_blamed(
     examination = await examined(Cluster(), FOUR, fault)
     assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {node: verdict}
     assert words in told(examination, node)
+
+
+async def test_a_damaged_link_is_told_from_its_nodes() -> None:
+    examination = await examined(Cluster(), FOUR, "damaged-link:n-1-n-3")
+    (pair,) = (each for each in examination.pairs("n-1") if each.second == "n-3")
+    assert (pair.verdict, pair.why) == ("red", "a block was damaged on the way")
+    assert not [node for node in FOUR if examination.finding(node).problems]
+
+
+async def test_a_fault_of_a_device_that_is_not_there_is_refused_before_anything_is_tested() -> None:
+    cluster = Cluster()
+    with pytest.raises(InvalidInputError, match="no device 'cpu-9'; it has cpu-0, cpu-1"):
+        await examined(cluster, FOUR, "slow-device:n-1:cpu-9:0.5")
+    assert cluster.tests == []
+
+
+async def test_a_pair_has_what_its_bandwidth_was_judged_by() -> None:
+    examination = await examined(Cluster(), tuple(f"n-{number}" for number in range(8)))
+    (pair, *_) = examination.pairs("n-0")
+    assert pair.median_mb_s == pytest.approx(1000, rel=0.05)
+    assert pair.percentile is not None
+    assert pair.against.endswith("others of this run")
+    assert pair.floor_mb_s is None
+
+
+async def test_the_report_has_every_fact_of_a_node_and_none_of_a_silent_one() -> None:
+    examination = await examined(Cluster(silent=frozenset({"n-2"})))
+    assert {"room on the disk", "open files", "clock off by"} <= {fact.name for fact in examination.facts("n-1")}
+    assert examination.facts("n-2") == ()
 
 
 @pytest.mark.parametrize("count", [4, 8])

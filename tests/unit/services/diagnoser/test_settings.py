@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.diagnoser.domain.checking import Schedule
-from services.diagnoser.domain.verdict import Floors
+from services.diagnoser.domain.facts import Floors
 from services.diagnoser.settings import DiagnoserSettings
 from shared.settings import SettingsError, read_settings
 

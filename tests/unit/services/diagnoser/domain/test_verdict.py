@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.diagnoser.domain.verdict import Floors, Reading, conclude, judge
+from services.diagnoser.domain.facts import Floors
+from services.diagnoser.domain.readings import Reading
+from services.diagnoser.domain.verdict import conclude, judge
 from shared.agent_wire import Gpu
 from shared.events import NodeFinding
 from tests.support.probes import measurement

@@ -1,0 +1,144 @@
+"""Everything that a diagnosis has measured as tables: facts of nodes, figures of devices, tests of pairs.
+
+Each figure stands beside its limit, the middle of comparable ones and its place among them. Where there are more rows
+than a page holds, those with something wrong come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from trainmaster.decoding import Fields
+from trainmaster.rendering.heatmap import HeatMap, in_terminal
+from trainmaster.rendering.style import table, text, titled
+
+MOST_ROWS: Final = 200
+FIGURE_HEADERS: Final = ("NODE", "DEVICE", "FIGURE", "VALUE", "LIMIT", "MIDDLE", "PERCENTILE", "AGAINST", "WHY")
+PAIR_HEADERS: Final = (
+    "PAIR",
+    "OVER",
+    "BANDWIDTH",
+    "LATENCY",
+    "LIMIT",
+    "MIDDLE",
+    "PERCENTILE",
+    "AGAINST",
+    "FAILED",
+    "LINK",
+    "WHY",
+)
+COLOURS: Final = {"green": "green", "amber": "yellow", "red": "bold red"}
+_WRONG: Final = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    cells: tuple[object, ...]
+    is_wrong: bool
+
+
+def measurements(report: Fields, most: int = MOST_ROWS) -> Iterator[RenderableType]:
+    """The tables that there is something for, of so many rows each, and the heat-map of pairs."""
+    nodes = list(report.each("nodes"))
+    parts = (
+        ("Facts", tuple(_fact_headers(nodes)), [_facts(node, list(_fact_names(nodes))) for node in nodes]),
+        ("Figures", FIGURE_HEADERS, [_figure(node, each) for node in nodes for each in node.each("figures")]),
+        ("Pairs", PAIR_HEADERS, list(_pairs(report))),
+    )
+    for title, headers, rows in parts:
+        if rows and len(headers) > 1:
+            yield titled(title, _shown(headers, rows, most, report.text("id")))
+    heat = HeatMap.of(report)
+    if heat.values:
+        yield titled("Bandwidth between nodes", Group(*(Text(line) for line in in_terminal(heat))))
+
+
+def _shown(headers: Iterable[str], rows: list[_Row], most: int, report: str) -> RenderableType:
+    if len(rows) <= most:
+        return table(headers, (row.cells for row in rows))
+    first = sorted(rows, key=lambda row: not row.is_wrong)[:most]
+    more = text(f"and {len(rows) - most} more; trainmaster diagnose --report {report} -o json has all")
+    return Group(table(headers, (row.cells for row in first)), more)
+
+
+def _fact_names(nodes: Iterable[Fields]) -> Iterator[str]:
+    yield from dict.fromkeys(fact.text("name") for node in nodes for fact in node.each("facts"))
+
+
+def _fact_headers(nodes: list[Fields]) -> Iterator[str]:
+    yield "NODE"
+    limits = {fact.text("name"): _limit(fact) for node in nodes for fact in node.each("facts")}
+    yield from (f"{name} ({limits[name]})" if limits[name] != "-" else name for name in _fact_names(nodes))
+
+
+def _facts(node: Fields, names: list[str]) -> _Row:
+    facts = {fact.text("name"): fact for fact in node.each("facts")}
+    cells = (_value(facts[name]) if name in facts else text("") for name in names)
+    return _Row((node.text("name"), *cells), any(fact.text("why") for fact in facts.values()))
+
+
+def _value(figure: Fields) -> Text:
+    style = _WRONG if figure.text("why") else ""
+    return text(f"{_rounded(figure.number('value'))} {figure.text('unit')}".strip(), style)
+
+
+def _figure(node: Fields, figure: Fields) -> _Row:
+    cells = (
+        node.text("name"),
+        figure.text("device"),
+        figure.text("name"),
+        _value(figure),
+        _limit(figure),
+        _number(figure, "median"),
+        _number(figure, "percentile"),
+        figure.text("against"),
+        text(figure.text("why"), _WRONG if figure.text("why") else ""),
+    )
+    return _Row(cells, bool(figure.text("why")))
+
+
+def _pairs(report: Fields) -> Iterator[_Row]:
+    names = {node.text("node"): node.text("name") for node in report.each("nodes")}
+    for pair in report.each("pairs"):
+        one, other = (names.get(pair.text(side), pair.text(side)) for side in ("first", "second"))
+        verdict, failed = pair.text("verdict"), pair.integer("failed")
+        cells = (
+            f"{one} – {other}",
+            pair.text("transport", "tcp"),
+            f"{_number(pair, 'bandwidthMbS')} MB/s{_rails(pair)}",
+            f"{_number(pair, 'latencyUs')} µs",
+            "-" if pair.document.get("floorMbS") is None else f"≥ {_number(pair, 'floorMbS')} MB/s",
+            _number(pair, "medianMbS"),
+            _number(pair, "percentile"),
+            pair.text("against"),
+            f"{failed} of {pair.integer('tests')}",
+            text(verdict, COLOURS.get(verdict, "")),
+            text(pair.text("why"), _WRONG if pair.text("why") else ""),
+        )
+        yield _Row(cells, bool(failed))
+
+
+def _rails(pair: Fields) -> str:
+    rails = pair.document.get("railsMbS") or []
+    return f" ({' + '.join(_rounded(float(rail)) for rail in rails)})" if len(rails) > 1 else ""
+
+
+def _limit(figure: Fields) -> str:
+    if figure.document.get("floor") is None:
+        return "-"
+    sign = "≤" if figure.flag("lessIsBetter") else "≥"
+    return f"{sign} {_rounded(figure.number('floor'))} {figure.text('unit')}".rstrip()
+
+
+def _number(fields: Fields, name: str) -> str:
+    return "-" if fields.document.get(name) is None else _rounded(fields.number(name))
+
+
+def _rounded(value: float) -> str:
+    """Four digits at most, but whole numbers as they are."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
