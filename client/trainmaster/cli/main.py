@@ -51,7 +51,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "get": Entry(_ALL, "List jobs, pools, instance types, datasets, nodes and so on, or show one."),
     "drain": Entry(_ALL, "Place nothing new on a node; what runs there goes on."),
     "quarantine": Entry(_ALL, "Place nothing on a node that something is wrong with; what runs there goes on."),
-    "restore": Entry(_ALL, "Use a node again, whatever was found or ordered before."),
+    "restore": Entry(
+        _ALL, "Use a node again. One that a diagnosis found bad is tested first, and returns when it passes."
+    ),
     "diagnose": Entry(_ALL, "Test nodes now, their devices and the ways between them; or show reports on record."),
     "delete": Entry(_ALL, "Delete an ended job, or something else by kind and name."),
     "login": Entry(_HERE, "Log in to a platform and remember the token."),
