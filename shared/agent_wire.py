@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from shared.agent_facts import Complaint, Gpu, Port, complaint_of, gpu_of, port_of
 from shared.errors import TrainmasterError
 
 PROBE_SUBJECTS: Final = "tm.agent.*.probe"
@@ -45,21 +46,13 @@ class Shipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU that the driver knows."""
-
-    id: str
-    name: str
-    uncorrected_errors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Measurement:
     """What the probe found: `checksums` has, for each result of the matrix multiplication, the CPUs that gave it.
 
     `kind` says which machines it can be compared with, `device_ms` how much processor time each device took for the
-    multiplication. Of the places that were asked about, `unreachable` ones cannot be read, and `read_only` ones cannot
-    be written though they should be.
+    multiplication. `limits` are those of processes (-1 is none), `gpus_unknown` says why the GPUs could not be looked
+    at, `versions` are those of the driver. Of the places that were asked about, `unreachable` ones cannot be read, and
+    `read_only` ones cannot be written though they should be.
     """
 
     cpus: tuple[int, ...]
@@ -78,6 +71,11 @@ class Measurement:
     read_only: tuple[str, ...] = ()
     unreachable: tuple[str, ...] = ()
     resolves: bool = True
+    limits: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    gpus_unknown: str = ""
+    ports: tuple[Port, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
 
     @property
     def devices(self) -> frozenset[str]:
@@ -175,16 +173,17 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             unix_ms=int(fields["unix_ms"]),
             checksums={str(sum_): tuple(int(cpu) for cpu in cpus) for sum_, cpus in fields["checksums"].items()},
             gemm_ms=float(fields["gemm_ms"]),
-            gpus=tuple(_gpu(each) for each in fields.get("gpus", ())),
+            gpus=tuple(gpu_of(each) for each in fields.get("gpus", ())),
             kind=str(fields.get("kind", "")),
             device_ms={str(device): float(ms) for device, ms in fields.get("device_ms", {}).items()},
             read_only=tuple(str(place) for place in fields.get("read_only", ())),
             unreachable=tuple(str(place) for place in fields.get("unreachable", ())),
             resolves=bool(fields.get("resolves", True)),
+            limits={str(name): int(value) for name, value in fields.get("limits", {}).items()},
+            versions={str(name): str(value) for name, value in fields.get("versions", {}).items()},
+            gpus_unknown=str(fields.get("gpus_unknown", "")),
+            ports=tuple(port_of(each) for each in fields.get("ports", ())),
+            complaints=tuple(complaint_of(each) for each in fields.get("complaints", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedAnswerError(f"no measurement: {error!r}") from error
-
-
-def _gpu(fields: Mapping[str, Any]) -> Gpu:
-    return Gpu(str(fields["id"]), str(fields["name"]), int(fields.get("uncorrected_errors", 0)))

@@ -20,9 +20,11 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
+from shared.agent_facts import Port
 from shared.agent_wire import (
     MalformedAnswerError,
     Measurement,
@@ -32,10 +34,10 @@ from shared.agent_wire import (
     places_of_request,
 )
 
-MEASURE_S: Final = 15.0
+MEASURE_S: Final = 20.0
 PLACES_S: Final = 5.0
 END_S: Final = 2.0
-PROBE: Final = Path(__file__).with_name("probe.py")
+PROBE: Final = Path(__file__).with_name("probe")
 _log = logging.getLogger(__name__)
 
 Measure = Callable[[], Awaitable[Measurement | None]]
@@ -59,6 +61,7 @@ class Prober:
         self._measure = measure
         self._faults = faults
         self._look = look
+        self._ports: dict[str, tuple[Mapping[str, int], int]] = {}
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[Measurement | None] | None = None
 
@@ -80,10 +83,24 @@ class Prober:
     async def _in_turn(self) -> Measurement | None:
         async with self._turn:
             self._next = None
-            return await self._measure()
+            measured = await self._measure()
+            if measured is not None:
+                measured = replace(measured, ports=tuple(map(self._grown, measured.ports, repeat(measured.unix_ms))))
+            return measured
+
+    def _grown(self, port: Port, unix_ms: int) -> Port:
+        """The port with how far its counters of errors have grown since the last look, where there was one."""
+        before, at_ms = self._ports.get(port.name, ({}, unix_ms))
+        self._ports[port.name] = (port.errors, unix_ms)
+        return replace(port, grown=grown(before, port.errors), grown_s=max(unix_ms - at_ms, 0) / 1000)
 
     def _fault(self, node: str) -> Fault:
         return self._faults.get(node, lambda sound: sound)
+
+
+def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """By how much each counter is higher; one that is lower was set back, and says nothing."""
+    return {name: value - before[name] for name, value in now.items() if name in before and value > before[name]}
 
 
 def read_faults(text: str) -> dict[str, Fault]:
@@ -126,7 +143,6 @@ async def _told(*arguments: str, within_s: float) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
-        "-S",
         str(PROBE),
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,

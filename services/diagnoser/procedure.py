@@ -108,6 +108,7 @@ class _Run:
             names=subject.names,
             profiles=subject.profiles,
             leaves=subject.leaves,
+            in_use=subject.in_use,
         )
 
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:

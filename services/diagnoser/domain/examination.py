@@ -20,6 +20,7 @@ from services.diagnoser.domain.facts import Floors, facts_of
 from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Ruling, rule_on
 from services.diagnoser.domain.gang import figures_of
 from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.hardware import odd_ones
 from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.stages import LIMIT_ON_CPUS
@@ -43,8 +44,9 @@ class Examination:
     def problems_at(self, node: str, measured: int) -> list[str]:
         """What is wrong with the node by its measurement with this number."""
         reading = self._all.readings[node][measured]
-        facts = self._all.profile(node).has("facts")
-        found = list(judge(node, reading, self._all.devices.get(node, ()), self._floors, facts=facts).problems)
+        facts, idle = self._all.profile(node).has("facts"), node not in self._all.in_use
+        devices = self._all.devices.get(node, ())
+        found = list(judge(node, reading, devices, self._floors, facts=facts, idle=idle).problems)
         return found if not facts else found + [figure.why for figure in self.figures(node, measured) if figure.why]
 
     def finding(self, node: str) -> NodeFinding:
@@ -54,7 +56,7 @@ class Examination:
         problems = bad[-1] if len(bad) > 1 else []
         once = bad[0] if len(bad) == 1 else []
         problems = [*problems, *self.devices.problems(node)]
-        doubts = [*once, *self.devices.doubts(node), *self._doubts_of_pairs(node)]
+        doubts = [*once, *self._odd_ones.get(node, ()), *self.devices.doubts(node), *self._doubts_of_pairs(node)]
         workless = self._all.worker_problems.get(node, ())
         if len(workless) > 1:
             problems = [*problems, f"it cannot be tested: {workless[-1]}"]
@@ -70,6 +72,13 @@ class Examination:
             figures=judge(node, readings[-1], (), self._floors).figures,
             verdict="red" if is_red else "amber" if problems or doubts else "green",
         )
+
+    @cached_property
+    def _odd_ones(self) -> dict[str, list[str]]:
+        """What nodes have otherwise than the others, by the facts that are judged."""
+        last = {node: readings[-1] for node, readings in self._all.readings.items() if readings}
+        judged = {node: each for node, each in last.items() if each and self._all.profile(node).has("facts")}
+        return odd_ones({node: each.measurement for node, each in judged.items()}, self._all.about)
 
     def _bad_readings(self, node: str) -> list[list[str]]:
         """The problems of each measurement that had any."""

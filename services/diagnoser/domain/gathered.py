@@ -44,6 +44,7 @@ class Gathered:
     worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gang: GangValue | None = None
     gang_doubts: Mapping[str, str] = field(default_factory=dict)
+    in_use: frozenset[str] = frozenset()
     leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 

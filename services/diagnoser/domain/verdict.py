@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from services.diagnoser.domain.facts import Floors, facts_of
+from services.diagnoser.domain.hardware import broken_devices, missing_devices, of_the_moment
 from services.diagnoser.domain.readings import Reading
 from shared.agent_wire import Measurement
 from shared.events import DiagnosisFinished, NodeFinding
@@ -20,17 +21,25 @@ MAX_NAMED: Final = 20
 
 
 def judge(
-    node: str, reading: Reading | None, devices: Collection[str], floors: Floors, *, facts: bool = True
+    node: str,
+    reading: Reading | None,
+    devices: Collection[str],
+    floors: Floors,
+    *,
+    facts: bool = True,
+    idle: bool = True,
 ) -> NodeFinding:
     """What is found on a node that is to give the job these devices; `reading` is None where no answer came.
 
-    Without `facts` only devices that are missing are a problem.
+    Without `facts` only devices that are missing are a problem. Where it is not `idle`, others may use its devices.
     """
     if reading is None:
         return NodeFinding(node=node, problems=("its agent gave no measurement in time",))
     return NodeFinding(
         node=node,
-        problems=tuple(_problems(reading, devices, floors) if facts else _missing(reading.measurement, devices)),
+        problems=tuple(
+            _problems(reading, devices, floors, idle=idle) if facts else missing_devices(reading.measurement, devices)
+        ),
         figures=_figures(reading.measurement),
     )
 
@@ -39,7 +48,7 @@ def broken(reading: Reading | None, devices: Collection[str]) -> frozenset[str]:
     """Those problems that are a broken device's, and not of the moment."""
     if reading is None:
         return frozenset()
-    return frozenset((*_wrong(reading.measurement), *_gpus(reading.measurement, devices)))
+    return frozenset((*_wrong(reading.measurement), *broken_devices(reading.measurement, devices)))
 
 
 def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> DiagnosisFinished:
@@ -65,7 +74,7 @@ def _most_doubts(finding: NodeFinding) -> int:
     return -len(finding.doubts)
 
 
-def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Iterator[str]:
+def _problems(reading: Reading, devices: Collection[str], floors: Floors, *, idle: bool) -> Iterator[str]:
     measured = reading.measurement
     yield from _wrong(measured)
     yield from (fact.why for fact in facts_of(reading, floors) if fact.why)
@@ -73,7 +82,8 @@ def _problems(reading: Reading, devices: Collection[str], floors: Floors) -> Ite
     yield from (f"{place} cannot be read" for place in measured.unreachable)
     if not measured.resolves:
         yield "its own name has no address"
-    yield from _gpus(measured, devices)
+    yield from broken_devices(measured, devices)
+    yield from of_the_moment(measured, devices, idle=idle)
 
 
 def _wrong(measured: Measurement) -> Iterator[str]:
@@ -84,21 +94,6 @@ def _wrong(measured: Measurement) -> Iterator[str]:
     silent = sorted(set(measured.cpus) - answered)
     if silent or not measured.cpus:
         yield f"{_cpus(silent)} did not finish the matrix multiplication"
-
-
-def _gpus(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
-    known = {gpu.id: gpu for gpu in measured.gpus}
-    yield from _missing(measured, devices)
-    for device in sorted(set(devices) & known.keys()):
-        errors = known[device].uncorrected_errors
-        if errors:
-            yield f"{device} has {errors} uncorrected memory errors"
-
-
-def _missing(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
-    missing = sorted(set(devices) - {gpu.id for gpu in measured.gpus})
-    if missing:
-        yield f"the driver does not list {', '.join(missing)}"
 
 
 def _cpus(cpus: Collection[int]) -> str:
@@ -117,5 +112,6 @@ def _figures(measured: Measurement) -> Mapping[str, float]:
         "load": measured.load,
         "gemmMs": round(measured.gemm_ms, 1),
         "gpus": len(measured.gpus),
+        **{f"port {port.name} errors": sum(port.errors.values()) for port in measured.ports},
         **{f"{device}Ms": round(ms, 1) for device, ms in measured.device_ms.items()},
     }

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from services.agent import probe
 from services.agent.prober import Prober, measure_machine, read_faults
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM, judge
+from shared.agent_facts import Port
 from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_probe_request
 from tests.support.probes import measurement
 
@@ -84,14 +84,15 @@ async def test_this_machine_computes_right(tmp_path):
     assert measured.memory_bytes >= measured.memory_free_bytes > 0
 
 
-@pytest.mark.parametrize(
-    ("line", "gpu"),
-    [
-        ("GPU-1, NVIDIA H200, 0", {"id": "GPU-1", "name": "NVIDIA H200", "uncorrected_errors": 0}),
-        ("GPU-1, Tesla T4, [N/A]", {"id": "GPU-1", "name": "Tesla T4", "uncorrected_errors": 0}),
-        ("GPU-1, Tesla T4, 7", {"id": "GPU-1", "name": "Tesla T4", "uncorrected_errors": 7}),
-        ("No devices were found", None),
-    ],
-)
-def test_what_the_drivers_tool_prints_is_read(line, gpu):
-    assert probe.gpu_of(line) == gpu
+async def test_how_far_counters_of_ports_have_grown_is_told_from_the_look_before():
+    machine = Machine()
+    machine.done.set()
+    prober = Prober(machine.measure, {})
+    looks = [(1_000, {"symbol_error": 5, "link_downed": 0}), (61_000, {"symbol_error": 7, "link_downed": 1})]
+    looks.append((121_000, {"symbol_error": 0, "link_downed": 1}))
+    found = []
+    for unix_ms, errors in looks:
+        machine.result = measurement(unix_ms=unix_ms, ports=(Port("mlx5_0/1", errors=errors),))
+        found += (await asked(prober, "n-1"))["n-1"].ports
+    assert [port.grown for port in found] == [{}, {"symbol_error": 2, "link_downed": 1}, {}]
+    assert [port.grown_s for port in found] == [0.0, 60.0, 60.0]

@@ -19,7 +19,7 @@ from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.stages import Profile
 from services.diagnoser.procedure import NotWantedError, Procedure
-from shared.agent_wire import Gpu
+from shared.agent_facts import Complaint, Gpu
 from shared.clock import ManualClock
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
 from shared.errors import InvalidInputError
@@ -436,3 +436,36 @@ async def test_nodes_of_which_one_has_no_pytorch_are_paired_over_tcp() -> None:
         "gang",
     }
     assert examination.about("n-2")["without"] == "no PyTorch"
+
+
+XID = Complaint("xid", "0000:cb:00", 79, 60.0, "GPU has fallen off the bus.")
+BUSY = Gpu("GPU-b", "NVIDIA H200", processes={"4711": "python"})
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "words"),
+    [
+        ({"complaints": (XID,)}, "red", "GPU-a gave Xid 79"),
+        ({"gpus": (Gpu("GPU-a", "NVIDIA H200"), BUSY)}, "amber", "GPU-b is used by processes of somebody else"),
+        ({"versions": {"driver": "550.54"}}, "amber", "its driver is 550.54, that of 3 others 570.86"),
+    ],
+)
+async def test_facts_of_gpus_are_found_and_those_of_broken_devices_are_red(
+    facts: dict[str, Any], verdict: str, words: str
+) -> None:
+    cluster, devices = with_gpus()
+    placed = tuple(
+        Gpu(gpu, "NVIDIA H200", bus=f"00000000:{bus}:00.0") for gpu, bus in zip(GPUS, ("cb", "cc"), strict=True)
+    )
+    usual = {"gpus": placed, "versions": {"driver": "570.86"}}
+    cluster.changes = {**dict.fromkeys(FOUR, usual), "n-3": {**usual, **facts}}
+    examination = await examined(cluster, **devices)
+    assert verdicts(examination) == dict.fromkeys(FOUR, "green") | {"n-3": verdict}
+    assert words in told(examination, "n-3")
+
+
+async def test_on_nodes_that_others_work_on_their_processes_are_nothing_wrong() -> None:
+    cluster, devices = with_gpus()
+    cluster.changes = {node: {"gpus": (Gpu("GPU-a", "NVIDIA H200"), BUSY)} for node in FOUR}
+    examination = await examined(cluster, in_use=frozenset(FOUR), **devices)
+    assert set(verdicts(examination).values()) == {"green"}

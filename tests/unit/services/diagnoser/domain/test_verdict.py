@@ -7,7 +7,7 @@ import pytest
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.verdict import conclude, judge
-from shared.agent_wire import Gpu
+from shared.agent_facts import Gpu
 from shared.events import NodeFinding
 from tests.support.probes import measurement
 
