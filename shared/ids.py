@@ -61,6 +61,11 @@ def name_token(owner: str, name: str) -> str:
     return digest(owner, name)
 
 
+def node_of_subject(subject: str) -> str:
+    """The node that an event on `tm.node.<cluster>.<node>.<event>` is about."""
+    return subject.split(".")[3]
+
+
 def gang_id(job: str, attempt: int) -> GangId:
     """Id of the gang of one attempt."""
     return GangId(f"{job}-{attempt}")

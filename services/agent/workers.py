@@ -15,7 +15,7 @@ import logging
 import os
 import signal
 import socket
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import count
@@ -31,6 +31,8 @@ from shared.tasks import end
 WORKER: Final = Path(__file__).with_name("worker")
 LONGEST_S: Final = 150.0
 MOST_NODES: Final = 64
+# A test may be on its way while its session is ended; so many ended sessions are remembered.
+OVER_KEPT: Final = 1024
 _LINE_MAX: Final = 1 << 20
 _log = logging.getLogger(__name__)
 
@@ -42,10 +44,13 @@ class Workers:
         self._host = host
         self._python = python
         self._sessions: dict[str, _Session] = {}
+        self._over: deque[str] = deque(maxlen=OVER_KEPT)
 
     async def answer(self, request: TestRequest) -> TestAnswer:
         """What came of the test; whatever goes wrong is told, and not raised."""
         await asyncio.gather(*(self._end(name) for name, each in list(self._sessions.items()) if each.has_ended))
+        if request.session in self._over:
+            return TestAnswer(problem="the diagnosis is over")
         if request.session not in self._sessions and self._node_count >= MOST_NODES:
             return TestAnswer(problem=f"{MOST_NODES} nodes are tested on the machine already, and it takes no more")
         session = self._sessions.setdefault(request.session, _Session(self._host, self._python))
@@ -58,7 +63,8 @@ class Workers:
             return TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
 
     async def cancel(self, session: str) -> None:
-        """End the processes of a session."""
+        """End the processes of a session for good."""
+        self._over.append(session)
         await self._end(session)
 
     async def close(self) -> None:

@@ -1,7 +1,8 @@
 """Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`.
 
 All instances look. A check of the same nodes in the same minute has the same name whoever asks for it, so it is asked
-for once. Nodes that an admin wants back are looked for at once.
+for once. Nodes that an admin wants back are looked for at once. Beside that they tell, for the scheduler, which nodes
+are suspect by what jobs did on them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import structlog
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.domain.checking import Schedule, due
 from services.diagnoser.on_demand import Holdings, OnDemand, Wanted
+from shared.bus import BusUnavailableError
 from shared.clock import Clock
 from shared.errors import TrainmasterError
 from shared.ids import hashed_id
@@ -39,21 +41,26 @@ class BackgroundChecks:
     async def run(self) -> None:
         """Look for ever."""
         await self._ledger.caught_up.wait()
+        await self._holdings.caught_up.wait()
         while True:
             await self._until_next()
             await self.look()
 
     async def _until_next(self) -> None:
-        """A minute, or until somebody wants a node back."""
-        waits = [asyncio.create_task(self._clock.sleep(TICK_S)), asyncio.create_task(self._ledger.wanted_back.wait())]
+        """A minute, or until there is news that it should not wait for."""
+        waits = [asyncio.create_task(self._clock.sleep(TICK_S)), asyncio.create_task(self._ledger.news.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await end(*waits)
-        self._ledger.wanted_back.clear()
+        self._ledger.news.clear()
 
     async def look(self) -> None:
-        """Check what is due, unless a check is running."""
+        """Tell which nodes are suspect, and check what is due, unless a check is running."""
+        try:
+            await self._ledger.tell_suspicions()
+        except BusUnavailableError as error:
+            self._log.warning("suspicions_not_told", reason=error.message)
         nodes = due(self._ledger.book, self._holdings.held(), self._schedule, self._clock.now())
         if not nodes or self._on_demand.is_under_way(AUTHOR):
             return

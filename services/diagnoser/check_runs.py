@@ -38,7 +38,9 @@ _RUN_BYTES: Final = 4
 
 
 class Holdings(Protocol):
-    """Knows who works where."""
+    """Knows who works where, once it has caught up."""
+
+    caught_up: asyncio.Event
 
     def held(self) -> frozenset[str]:
         """Nodes that a job holds."""
@@ -106,6 +108,7 @@ class CheckRuns:
         if not isinstance(check, CheckRequested) or await self._log.has_ended(check.check):
             return
         await self._ledger.caught_up.wait()
+        await self._holdings.caught_up.wait()
         ended = await self._ended(check)
         if not await self._log.has_ended(check.check):
             await self._log.put(ended)

@@ -6,6 +6,7 @@ can tell how far it is. Nodes that a job holds are looked at and not put under l
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ _ID_BYTES: Final = 6
 
 
 class Holdings(Protocol):
-    """Knows who works where."""
+    """Knows who works where, once it has caught up."""
+
+    caught_up: asyncio.Event
 
     def held(self) -> frozenset[str]:
         """Nodes that a job holds."""
@@ -96,6 +99,9 @@ class OnDemand:
 
         Of several instances that ask for a check of the same name at once, one is heard.
         """
+        await self._ledger.caught_up.wait()
+        await self._log.caught_up.wait()
+        await self._holdings.caught_up.wait()
         await self._caught_up()
         if sum(1 for _ in self._log.checks.under_way()) >= MOST_UNDER_WAY:
             raise ConflictError(f"{MOST_UNDER_WAY} diagnoses are asked for and not done yet; wait for some of them")

@@ -1,8 +1,8 @@
 """The ledger of node health on the stream `NODES`: follows it into the book, and puts on record what diagnoses found.
 
 The book is in memory and is made anew from the stream at each start; the stream keeps the last events of each node for
-ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing. `wanted_back` is set when an
-admin wants a node back.
+ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing. `news` is set when an admin
+wants a node back, and when a job speaks against one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared.bus import Bus, CaughtUp
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import Clock
-from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged, NodeLagged, NodeRecalled
+from shared.events import Event, NodeDiagnosed, NodeFinding, NodeJudged, NodeLagged, NodeRecalled, NodeSuspected
 from shared.jobs import Recorded
 
 # A node that was taken out returns when it is rather good than bad.
@@ -33,7 +33,7 @@ class HealthLedger:
         self._moved = asyncio.Condition()
         self.book = Book()
         self.caught_up = asyncio.Event()
-        self.wanted_back = asyncio.Event()
+        self.news = asyncio.Event()
 
     async def run(self) -> None:
         """Follow the stream for ever."""
@@ -41,8 +41,8 @@ class HealthLedger:
             for item in batch:
                 if isinstance(item, Recorded):
                     self.book.take(item)
-                    if isinstance(item.event.data, NodeRecalled):
-                        self.wanted_back.set()
+                    if isinstance(item.event.data, NodeRecalled | NodeSuspected | NodeLagged):
+                        self.news.set()
                 self._sequence = item.sequence
                 if isinstance(item, CaughtUp):
                     self.caught_up.set()
@@ -89,6 +89,20 @@ class HealthLedger:
         )
         subject = f"tm.node.{Cluster.id_of(lagged.cluster)}.{lagged.node}.{lagged.SUFFIX}"
         await self.reached(await self._bus.observe(event, subject=subject))
+
+    async def tell_suspicions(self) -> None:
+        """Put on record which nodes are suspect by what jobs did on them. Raises BusUnavailableError.
+
+        All instances do, and say the same of the same sign, so it is there once.
+        """
+        for judged in list(self.book.newly_suspected(self._clock.now())):
+            sign = self.book.pages[judged.node].suspected_by
+            part = f"{sign.job}-{sign.attempt}/{judged.health}" if sign else judged.health
+            event = Event.of(
+                judged, job=judged.node, attempt=0, time=self._clock.now(), owner="", project="", part=part
+            )
+            subject = f"tm.node.{Cluster.id_of(judged.cluster)}.{judged.node}.{judged.SUFFIX}"
+            await self.reached(await self._bus.observe(event, subject=subject))
 
     async def reached(self, sequence: int) -> None:
         """Return once the event with this sequence is in the book."""

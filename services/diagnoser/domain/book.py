@@ -10,12 +10,13 @@ was believed of a node is void when an admin restores it, or wants it back.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
+from services.diagnoser.domain.health import suspicion
 from services.diagnoser.domain.pairing import is_link
 from shared.events import (
     NodeChanged,
@@ -27,6 +28,7 @@ from shared.events import (
     NodeReported,
     NodeSuspected,
 )
+from shared.ids import node_of_subject
 from shared.jobs import Recorded
 
 VALID_H: Final = 24.0
@@ -54,6 +56,8 @@ class NodePage:
 
     reported: NodeReported | None = None
     judged: NodeJudged | None = None
+    judged_at: datetime | None = None
+    suspected_by: NodeSuspected | NodeLagged | None = None
     diagnosed: NodeDiagnosed | None = None
     diagnosed_at: datetime | None = None
     suspected_at: datetime | None = None
@@ -62,6 +66,13 @@ class NodePage:
     wanted_back_at: datetime | None = None
     state: str = ""
     own: dict[str, deque[float]] = field(default_factory=dict)
+
+    @property
+    def has_new_sign(self) -> bool:
+        """Whether a job spoke against it since it was last judged."""
+        if self.suspected_at is None:
+            return False
+        return self.judged_at is None or self.judged_at <= self.suspected_at
 
 
 class Book:
@@ -75,24 +86,24 @@ class Book:
 
     def take(self, recorded: Recorded) -> None:
         """One more event of NODES."""
-        node, at = recorded.event.subject, recorded.event.time
+        node, at = node_of_subject(recorded.subject), recorded.event.time
         page = self.pages[node]
         if isinstance(recorded.event.data, NodeDiagnosed):
             self._keep(recorded.event.data)
         match recorded.event.data:
             case NodeDiagnosed() as part if not part.injected:
                 self._diagnosed(page, part, at)
-            case NodeSuspected():
+            case NodeSuspected() as failed:
                 self._parts[node] = Remembered(self.belief(node, at).after(fails=1), at)
-                page.passed_at, page.suspected_at = None, at
-            case NodeLagged(job=job) if job != page.lagged_in:
+                page.passed_at, page.suspected_at, page.suspected_by = None, at, failed
+            case NodeLagged(job=job) as lagged if job != page.lagged_in:
                 self._parts[node] = Remembered(self.belief(node, at).doubted(), at)
-                page.passed_at, page.suspected_at, page.lagged_in = None, at, job
+                page.passed_at, page.suspected_at, page.suspected_by, page.lagged_in = None, at, lagged, job
             case NodeReported() as reported:
                 page.passed_at = None if page.reported and page.reported != reported else page.passed_at
                 page.reported = reported
             case NodeJudged() as judged:
-                page.judged = judged
+                page.judged, page.judged_at = judged, at
             case NodeChanged() as changed:
                 page.state = changed.state
             case NodeMarked() | NodeRecalled() as order:
@@ -162,6 +173,13 @@ class Book:
         """Nodes that are to be looked at again, and how likely each is bad."""
         beliefs = {node: self.belief(node, now) for node in self.pages}
         return {node: belief.suspicion for node, belief in beliefs.items() if belief.is_suspect}
+
+    def newly_suspected(self, now: datetime) -> Iterator[NodeJudged]:
+        """What there is to tell of nodes that became suspect by what jobs did on them since they were last judged."""
+        for node, page in self.pages.items():
+            judged = suspicion(page.suspected_by, page.judged) if page.has_new_sign else None
+            if judged is not None and self.belief(node, now).is_suspect:
+                yield judged
 
     def _diagnosed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
         page.diagnosed, page.diagnosed_at = part, at

@@ -24,7 +24,7 @@ from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.clock import Clock
 from shared.events import Event, Payload
-from shared.ids import digest
+from shared.ids import digest, node_of_subject
 from shared.jobs import Recorded
 
 _AT_ONCE: Final = 32
@@ -144,7 +144,7 @@ class NodeRegistry:
 
     def _take(self, recorded: Recorded) -> None:
         self._sequence = recorded.sequence
-        node = recorded.event.subject
+        node = node_of_subject(recorded.subject)
         self._records[node] = folded(self._records.get(node, NodeRecord(node)), recorded)
 
     def _settle(self) -> None:

@@ -122,7 +122,7 @@ def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard())
         cause=cause,
         progress=progress,
         charged=verdict.charged,
-        exclude_nodes=_suspects(cause) if retry else (),
+        exclude_nodes=suspects(cause) if retry else (),
     )
 
 
@@ -313,8 +313,8 @@ def _other_lines(verdict: Verdict, lines: tuple[Found, ...]) -> Iterator[str]:
             yield f"{name_of(each.replica)} printed ({each.rule}): {each.line[:MAX_OTHER_LINE]}"
 
 
-def _suspects(cause: Cause | None) -> tuple[str, ...]:
-    """Nodes that the next attempt does not get."""
+def suspects(cause: Cause | None) -> tuple[str, ...]:
+    """Nodes that the cause speaks against; the next attempt does not get them."""
     if cause is None or cause.node is None or cause.failure_class != FailureClass.NODE:
         return ()
     return (cause.node,)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from services.watchdog.domain.policy import suspects
 from shared.catalog.documents import Cluster
 from shared.events import Event, NodeSuspected, RetryDecided
 from shared.jobs import Job
 
 
 def suspicions(job: Job, decision: RetryDecided, now: datetime) -> Iterator[tuple[Event, str]]:
-    """Events with their subjects, one for each node that the decision leaves out."""
+    """Events with their subjects, one for each node that the cause speaks against, whether or not there is a retry."""
     cause, placement = decision.cause, job.attempt.placement
     if cause is None or placement is None:
         return
-    for node in decision.exclude_nodes:
+    for node in suspects(cause):
         cluster = Cluster.id_of(placement.cluster)
         fact = NodeSuspected(
             cluster=cluster,
@@ -27,6 +28,6 @@ def suspicions(job: Job, decision: RetryDecided, now: datetime) -> Iterator[tupl
             at=cause.at,
         )
         event = Event.of(
-            fact, job=job.id, attempt=job.attempt.number, time=now, owner=job.owner, project=job.project, part=node
+            fact, job=node, attempt=job.attempt.number, time=now, owner=job.owner, project=job.project, part=job.id
         )
         yield event, f"tm.node.{cluster}.{node}.{fact.SUFFIX}"

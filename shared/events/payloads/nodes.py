@@ -134,7 +134,7 @@ class NodeChanged(Payload):
 
 
 class NodeSuspected(Payload):
-    """A job failed in a way that speaks against this node; `attempt` of `job` was told to leave it out next."""
+    """`attempt` of `job` failed in a way that speaks against this node; a next attempt is told to leave it out."""
 
     TYPE = "trainmaster.node.suspected.v1"
     SUFFIX = "suspected"

@@ -18,7 +18,7 @@ from shared.bus import Bus
 from shared.bus.history import recorded_of
 from shared.bus.streams import CHECKS, NODES
 from shared.catalog import Cluster
-from shared.clock import ManualClock
+from shared.clock import ManualClock, SystemClock
 from shared.diagnosis_wire import cancel_subject, decode_cancel, decode_test_request, encode_test_answer, worker_subject
 from shared.errors import UnavailableError
 from tests.support import jobs
@@ -216,9 +216,30 @@ async def test_a_bad_node_that_an_admin_wants_back_is_tested_at_once_and_judged_
         for payload in (bad, back):
             await bus.observe(jobs.event(payload, "n-8", attempt=0), subject=f"{subject}.{payload.SUFFIX}")
 
-        async def look() -> str | None:
-            last = await bus.history.last_event(f"{subject}.judged", stream=NODES)
-            judged = last.event.data if last else None
-            return judged.health if isinstance(judged, ev.NodeJudged) and judged.health == "good" else None
+        async def look() -> bool | None:
+            return (await judged(bus, "n-8")).health == "good" or None
 
-        assert await eventually(look) == "good"
+        assert await eventually(look)
+
+
+async def judged(bus: Bus, node: str) -> ev.NodeJudged:
+    async def look() -> ev.NodeJudged | None:
+        last = await bus.history.last_event(f"tm.node.*.{node}.judged", stream=NODES)
+        return last.event.data if last is not None and isinstance(last.event.data, ev.NodeJudged) else None
+
+    return await eventually(look)
+
+
+async def test_a_node_that_a_job_failed_on_is_told_to_be_suspect_by_all_instances_once(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    await machine(bus, "n-9")
+    failed = ev.NodeSuspected(cluster="main", node="n-9", job="tj-a", attempt=1, rule="cuda-ecc", line="ECC error")
+    subject = f"tm.node.{Cluster.id_of('main')}.n-9.suspected"
+    async with calling(nats_server), calling(nats_server, home=nats_server.store / "diagnoser-2"):
+        event = ev.Event.of(failed, job="n-9", attempt=1, time=SystemClock().now(), owner="u", project="p", part="tj-a")
+        await bus.observe(event, subject=subject)
+        found = await judged(bus, "n-9")
+    assert (found.health, found.job) == ("suspect", "tj-a")
+    assert found.reason == "a job failed on it (cuda-ecc): ECC error"
+    assert len(await bus.history.messages(NODES, "tm.node.*.n-9.judged")) == 1

@@ -14,6 +14,7 @@ import pytest
 from services.watchdog import scanning
 from services.watchdog.bootstrap import WatchdogService, bootstrap
 from services.watchdog.scanning import PartitionScanner
+from shared import events as ev
 from shared.bus import Bus
 from shared.bus.streams import Reaction, watchdog_partition
 from shared.clock import ManualClock
@@ -142,6 +143,22 @@ async def test_a_failure_of_the_node_is_retried_without_it_and_told_to_the_ledge
 
         assert await eventually(told)
     assert (decision.retry, decision.rule, decision.exclude_nodes) == (True, "cuda-ecc", ("n-1",))
+
+
+async def test_the_ledger_is_told_of_the_node_also_where_there_is_no_retry(bus: Bus, watchdog: Start) -> None:
+    async with watchdog():
+        job = await TestJob(bus).run()
+        await job.write(b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n", end=True)
+        await job.fail(1)
+        decision = await job.decision()
+
+        async def told() -> bool | None:
+            found = await bus.history.last_event("tm.node.*.n-1.suspected", stream="NODES")
+            data = found.event.data if found is not None else None
+            return (isinstance(data, ev.NodeSuspected) and data.job == job.id) or None
+
+        assert await eventually(told)
+    assert (decision.retry, decision.exclude_nodes) == (False, ())
 
 
 async def test_steps_in_the_log_are_progress_that_the_decision_keeps(bus: Bus, watchdog: Start) -> None:

@@ -99,6 +99,12 @@ async def test_devices_pairs_and_gangs_are_tested_by_one_process_that_imports_py
     assert len([pid for pid in pids(workers) if pid]) <= 1 + 2 * len(NODES)
 
 
+async def test_a_test_that_comes_behind_the_end_of_its_session_starts_no_process(workers: Workers) -> None:
+    await workers.cancel("dg-1")
+    assert (await ask(workers, "n-1", "begin")).problem == "the diagnosis is over"
+    assert pids(workers) == []
+
+
 async def test_a_partner_that_never_comes_is_a_result_within_the_limit(workers: Workers) -> None:
     peers = await serving(workers, "n-1", "n-2")
     answer = await ask(workers, "n-1", "exchange", peers=peers, limit_s=2)

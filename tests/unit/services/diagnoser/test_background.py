@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.checking import Schedule
 from services.diagnoser.on_demand import OnDemand, Wanted
 from shared import events as ev
+from shared.bus import BusUnavailableError
 from shared.clock import ManualClock
 from shared.errors import ConflictError
 from shared.jobs import Recorded
@@ -20,6 +22,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 class Ledger:
     def __init__(self) -> None:
+        self.told = 0
+        self.is_away = False
         self.book = Book()
         for payload in (
             ev.NodeReported(cluster="main", node="n-1", cpu_millis=1, memory_bytes=1),
@@ -27,6 +31,11 @@ class Ledger:
         ):
             event = ev.Event.of(payload, job="n-1", attempt=0, time=NOW, owner="", project="")
             self.book.take(Recorded(1, "tm.node.main.n-1.x", event))
+
+    async def tell_suspicions(self) -> None:
+        if self.is_away:
+            raise BusUnavailableError("away")
+        self.told += 1
 
 
 class Begun:
@@ -49,6 +58,8 @@ class Begun:
 
 
 class Held:
+    caught_up = asyncio.Event()
+
     def __init__(self, *nodes: str) -> None:
         self._nodes = frozenset(nodes)
 
@@ -56,9 +67,11 @@ class Held:
         return self._nodes
 
 
-def checks(begun: Begun, holdings: Held, after: timedelta = timedelta(hours=1)) -> BackgroundChecks:
-    ledger = cast("HealthLedger", Ledger())
-    return BackgroundChecks(cast("OnDemand", begun), ledger, holdings, Schedule(), ManualClock(NOW + after))
+def checks(
+    begun: Begun, holdings: Held, after: timedelta = timedelta(hours=1), ledger: Ledger | None = None
+) -> BackgroundChecks:
+    known = cast("HealthLedger", ledger or Ledger())
+    return BackgroundChecks(cast("OnDemand", begun), known, holdings, Schedule(), ManualClock(NOW + after))
 
 
 async def test_a_suspect_that_is_idle_is_checked_once() -> None:
@@ -91,3 +104,14 @@ async def test_all_instances_ask_for_the_check_of_a_minute_by_the_same_name() ->
     await checks(other, Held(), after=timedelta(hours=1, seconds=20)).look()
     await checks(later, Held(), after=timedelta(hours=1, seconds=60)).look()
     assert one.names == other.names != later.names
+
+
+async def test_suspicions_are_told_each_time_and_checks_do_not_wait_for_them() -> None:
+    begun, ledger = Begun(), Ledger()
+    background = checks(begun, Held(), ledger=ledger)
+    ledger.is_away = True
+    await background.look()
+    assert len(begun.wanted) == 1
+    ledger.is_away = False
+    await background.look()
+    assert ledger.told == 1

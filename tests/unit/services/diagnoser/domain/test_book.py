@@ -148,3 +148,40 @@ def test_a_node_is_wanted_back_until_it_was_tested_and_not_only_looked_at() -> N
     back = ev.NodeRecalled(cluster="main", node="n-1", by="ada", reason="a new fan")
     assert book_of(diagnosed(), back, diagnosed(fresh=False)).pages["n-1"].wanted_back_at == NOW
     assert book_of(diagnosed(), back, diagnosed(verdict="red")).pages["n-1"].wanted_back_at is None
+
+
+def judged(health: str) -> ev.NodeJudged:
+    return ev.NodeJudged.model_validate({"cluster": "main", "node": "n-1", "health": health})
+
+
+LATER = NOW + timedelta(seconds=1)
+
+
+def told(book: Book, payload: ev.Payload, at: datetime) -> Book:
+    event = ev.Event.of(payload, job="n-1", attempt=0, time=at, owner="", project="")
+    book.take(Recorded(2, f"tm.node.main.n-1.{payload.SUFFIX}", event))
+    return book
+
+
+def test_a_node_that_jobs_speak_against_is_told_to_be_suspect_once() -> None:
+    (tells,) = book_of(suspected()).newly_suspected(NOW)
+    assert (tells.health, tells.job, tells.reason) == ("suspect", "tj-a", "a job failed on it (xid-79)")
+    assert list(told(book_of(suspected()), tells, LATER).newly_suspected(LATER)) == []
+    assert list(told(book_of(judged("bad")), suspected(), LATER).newly_suspected(LATER)) == []
+
+
+def test_a_new_sign_after_a_pass_is_told_again_and_an_old_one_is_not() -> None:
+    passed = told(book_of(suspected()), judged("good"), LATER)
+    assert list(passed.newly_suspected(LATER)) == []
+    again = told(passed, suspected(), LATER + timedelta(seconds=1))
+    assert [each.health for each in again.newly_suspected(LATER)] == ["suspect"]
+
+
+def test_a_suspicion_that_faded_or_was_forgiven_is_not_told() -> None:
+    assert list(book_of(suspected()).newly_suspected(NOW + timedelta(days=60))) == []
+    assert list(book_of(suspected(), marked("Ready")).newly_suspected(NOW)) == []
+
+
+def test_a_rank_that_held_others_up_is_told_and_counts_as_no_problem_for_a_job() -> None:
+    (tells,) = book_of(lagged()).newly_suspected(NOW)
+    assert (tells.health, tells.job) == ("suspect", "")

@@ -24,6 +24,7 @@ def last(health: str, job: str = "tj-a") -> NodeJudged:
         (BAD, last("good"), "tj-b", "suspect"),
         (BAD, last("suspect"), "tj-a", None),
         (BAD, last("suspect"), "tj-b", "bad"),
+        (BAD, last("suspect", job=""), "tj-b", None),
         (BAD, last("bad"), "tj-c", None),
         (GOOD, None, "tj-a", None),
         (GOOD, last("good"), "tj-b", None),
