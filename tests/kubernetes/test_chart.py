@@ -53,8 +53,12 @@ class Installation:
         return {s["metadata"]["name"]: s["data"] for s in found if s["metadata"]["name"].startswith("tm-trainmaster")}
 
     def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
+        """Whether the server allows it; kubectl would take what stands behind a slash for a name."""
+        kind, _, part = resource.partition("/")
+        of_part = ["--subresource", part] if part else []
         whom = f"--as=system:serviceaccount:{self.namespace}:{account}"
-        return self.run("kubectl", "auth", "can-i", verb, resource, "--namespace", namespace, whom).stdout == "yes\n"
+        asked = self.run("kubectl", "auth", "can-i", verb, kind, *of_part, "--namespace", namespace, whom)
+        return asked.stdout == "yes\n"
 
 
 @pytest.fixture
@@ -91,6 +95,7 @@ def test_each_account_may_do_what_it_must_and_nothing_else(installation: Install
     jobs, own = installation.jobs, installation.namespace
     assert installation.may(SCHEDULER, "create", "pods", jobs)
     assert installation.may(SCHEDULER, "create", "pods/binding", jobs)
+    assert installation.may(SCHEDULER, "create", "pods/exec", jobs)
     assert installation.may(SCHEDULER, "list", "nodes", own)
     assert installation.may(AGENT, "watch", "pods", jobs)
     denied = [

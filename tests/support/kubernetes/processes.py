@@ -33,6 +33,7 @@ from tests.support.kubernetes.resources import Json
 LOOPBACK: Final = "127.0.0.1"
 FILES: Final = "/etc/trainmaster"
 LINE_MAX_BYTES: Final = 1 << 20
+MESSAGE_MAX_BYTES: Final = 2048
 
 
 def image_environment() -> dict[str, str]:
@@ -74,8 +75,15 @@ class ProcessRunner:
         for container in spec.get("initContainers") or []:
             how = await (await self._container(pod, container, volumes)).wait()
             if how.code != 0:
-                raise InitFailedError(container["name"], how)
+                raise InitFailedError(container["name"], self._with_message(how, pod, container))
         return await self._container(pod, spec["containers"][0], volumes)
+
+    def _with_message(self, how: Exit, pod: Json, container: Json) -> Exit:
+        """A failed container may have the end of its log as its message."""
+        if container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return how
+        said = read_log(log_path(self.logs, pod, container["name"]))[-MESSAGE_MAX_BYTES:]
+        return replace(how, message=said.decode(errors="replace"))
 
     async def read_logs(self, pod: Json, query: dict[str, str]) -> bytes:
         """What the API server gives as the pod's log."""

@@ -33,7 +33,7 @@ from shared.catalog.fields import file_uri
 from shared.environment import ETC_DIR
 from shared.kubernetes.names import CODE_CONTAINER, FILES_CONTAINER
 
-PROGRAM: Final = ("python", "-m", "services.scheduler.engines.kubernetes.laying")
+PROGRAM: Final = ("python3", "-m", "services.scheduler.engines.kubernetes.laying")
 ARCHIVE_KEY: Final = "archive.tar.gz"
 TICKET_VARIABLE: Final = "TM_CODE_TICKET"
 _INPUT: Final = "/mnt/input"
