@@ -43,3 +43,13 @@ async def test_exit_codes_are_told_and_ended_pods_stay_until_they_are_forgotten(
     async with kubelets(cluster, "a", script=script), engine_on(cluster) as desk:
         assert [end.code for end in await desk.run(gang)] == [0, 3]
         assert len(await pods_of(cluster, gang)) == 2
+
+
+async def test_a_gang_that_is_started_before_the_nodes_are_known_waits_for_them(tmp_path: Path):
+    async with a_cluster("test server", tmp_path) as cluster:
+        late = cluster.server.faults.delay(r"^GET /api/v1/nodes\b", 0.3)
+        gang = gang_on(cluster, "a")
+        async with kubelets(cluster, "a"), engine_on(cluster) as desk:
+            await desk.engine.start(gang)
+            await desk.started(gang)
+        assert late.hits == 1

@@ -5,99 +5,19 @@ Both have to show the same phases, exit codes, reasons, logs, files and variable
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.kubernetes.clusters import NO_NODE, Cluster, a_cluster, image_of_tests
-from tests.support.kubernetes.kubelet import SimulatedKubelet
-from tests.support.kubernetes.nodes import NodeSpec
-from tests.support.kubernetes.objects import bind, config_map, gone, made
-from tests.support.kubernetes.processes import ProcessRunner
-from tests.support.kubernetes.resources import Json
-
-IMAGE = image_of_tests()
-NODE = "process-node"
+from tests.support.kubernetes.clusters import NO_NODE, image_of_tests
+from tests.support.kubernetes.objects import config_map, gone, made
+from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_places
 
 
-@dataclass
-class Place:
-    """A cluster and one node of it that runs pods."""
-
-    cluster: Cluster
-    node: str
-
-    async def start(self, name: str, script: str, **spec: Any) -> None:
-        """A pod that runs the script."""
-        more = spec.pop("container", {})
-        main = {"name": "main", "image": IMAGE or "none", "command": ["/bin/bash", "-c", script], **more}
-        base = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [main]}
-        await made(self.cluster, "pods", {"metadata": {"name": name, "labels": {"a": name}}, "spec": base | spec})
-        assert (await bind(self.cluster, name, self.node)).status == 201
-
-    async def status(self, name: str, *phases: str) -> Json:
-        async with asyncio.timeout(90):
-            while True:
-                status = (await self.cluster.api.get(self.cluster.path("pods", name))).body.get("status", {})
-                if status.get("phase") in phases:
-                    return status
-                await asyncio.sleep(0.05)
-
-    async def ended(self, name: str) -> Json:
-        """How its container ended."""
-        status = await self.status(name, "Succeeded", "Failed")
-        return status["containerStatuses"][0]["state"]["terminated"]
-
-    async def log(self, name: str) -> str:
-        return (await self.cluster.api.get(self.cluster.path("pods", name, "log"))).body["text"]
-
-    async def says(self, name: str, text: str) -> None:
-        """Wait until it has said so."""
-        async with asyncio.timeout(90):
-            while text not in str((await self.cluster.api.get(self.cluster.path("pods", name, "log"))).body):
-                await asyncio.sleep(0.05)
-
-    async def end_of(self, name: str, grace_s: int) -> Json:
-        """Delete it; how its container ended then."""
-        path = self.cluster.path("pods")
-        listed = (await self.cluster.api.get(path)).body["metadata"]["resourceVersion"]
-        query = {"fieldSelector": f"metadata.name={name}", "resourceVersion": listed}
-        await self.cluster.api.delete(self.cluster.path("pods", name), {"gracePeriodSeconds": grace_s})
-        last: Json = {}
-        async with asyncio.timeout(90):
-            async for event in self.cluster.api.watch(path, **query):
-                last = event["object"]
-                if event["type"] == "DELETED":
-                    break
-        return last["status"]["containerStatuses"][0]["state"]["terminated"]
-
-
-@asynccontextmanager
-async def processes(tmp_path: Path) -> AsyncIterator[Place]:
-    async with a_cluster("test server", tmp_path) as cluster:
-        runner = ProcessRunner(cluster.api, tmp_path / "node")
-        assert cluster.server is not None
-        cluster.server.api.logs = runner.read_logs
-        async with SimulatedKubelet(cluster.api, [NodeSpec(NODE)], runner=runner):
-            yield Place(cluster, NODE)
-
-
-@asynccontextmanager
-async def real_node(tmp_path: Path) -> AsyncIterator[Place]:
-    async with a_cluster("cluster", tmp_path) as cluster:
-        nodes = (await cluster.api.get("/api/v1/nodes")).body["items"]
-        yield Place(cluster, nodes[0]["metadata"]["name"])
-
-
-@pytest.fixture(params=["processes", "real node"] if IMAGE else ["processes"])
+@pytest.fixture(params=kinds_of_places())
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    where = processes if request.param == "processes" else real_node
-    async with where(tmp_path) as found:
+    async with a_place(request.param, tmp_path) as found:
         yield found
 
 
@@ -142,7 +62,7 @@ async def test_what_a_command_left_running_ends_with_it(place: Place) -> None:
 
 async def test_init_containers_prepare_volumes(place: Place) -> None:
     mount = [{"name": "code", "mountPath": "/code"}]
-    init = {"name": "code", "image": IMAGE or "none", "command": ["/bin/sh", "-c", "echo text > /code/file"]}
+    init = {"name": "code", "image": IMAGE, "command": ["/bin/sh", "-c", "echo text > /code/file"]}
     await place.start(
         "a",
         "cat file",
@@ -156,8 +76,7 @@ async def test_init_containers_prepare_volumes(place: Place) -> None:
 
 async def test_a_failed_init_container_ends_the_pod(place: Place) -> None:
     init = [
-        {"name": each, "image": IMAGE or "none", "command": ["/bin/sh", "-c", f"exit {each[-1]}"]}
-        for each in ("i0", "i5", "i1")
+        {"name": each, "image": IMAGE, "command": ["/bin/sh", "-c", f"exit {each[-1]}"]} for each in ("i0", "i5", "i1")
     ]
     await place.start("a", "true", initContainers=init)
     status = await place.status("a", "Failed")
@@ -206,9 +125,9 @@ async def test_pods_of_a_headless_service_find_each_other(place: Place) -> None:
     await gone(place.cluster, "pods", "b")
 
 
-@pytest.mark.skipif(not IMAGE, reason=NO_NODE)
+@pytest.mark.skipif(not image_of_tests(), reason=NO_NODE)
 async def test_a_command_out_of_memory_is_told_as_such_by_a_real_node(tmp_path: Path) -> None:
-    async with real_node(tmp_path) as place:
+    async with a_place("real node", tmp_path) as place:
         limits = {"resources": {"limits": {"cpu": "100m", "memory": "32Mi"}}}
         await place.start("a", "exec python3 -c 'x = bytearray(256 << 20); x[::4096] = x[::4096]'", container=limits)
         ended = await place.ended("a")

@@ -47,6 +47,11 @@ def image_of_tests() -> str:
     return os.environ.get("TRAINMASTER_TEST_IMAGE", "") if real_kubeconfig() else ""
 
 
+def platform_image_of_tests() -> str:
+    """The platform's own image, where the nodes of the real cluster have it."""
+    return os.environ.get("TRAINMASTER_TEST_PLATFORM_IMAGE", "") if real_kubeconfig() else ""
+
+
 def kinds_of_clusters() -> list[str]:
     """What tests that run on every cluster are parametrised with."""
     return ["test server", "cluster"] if real_kubeconfig() else ["test server"]

@@ -205,9 +205,9 @@ class SimulatedKubelet:
         pod.admitted = True
         await self._write(pod, status.creating(_now()))
         if script.pull_error:
-            await self._write(pod, status.pulling(_now(), "ErrImagePull", script.pull_error))
+            await self._write(pod, status.waiting(_now(), "ErrImagePull", script.pull_error))
             await self._sleep(BACK_OFF_AFTER_S)
-            await self._write(pod, status.pulling(_now(), "ImagePullBackOff", script.pull_error))
+            await self._write(pod, status.waiting(_now(), "ImagePullBackOff", script.pull_error))
             await pod.deleted.wait()
             return False
         if await self._deleted_within(pod, script.start_s):
@@ -232,6 +232,9 @@ class SimulatedKubelet:
             process = await runner.start(pod.item)
         except InitFailedError as error:
             await self._write(pod, status.init_failed(_now(), error.how, error.container))
+            return
+        except (RuntimeError, ValueError, KeyError, OSError) as error:
+            await self._write(pod, status.waiting(_now(), "CreateContainerConfigError", str(error)))
             return
         waiting = asyncio.create_task(process.wait())
         deleting = asyncio.create_task(pod.deleted.wait())

@@ -37,7 +37,8 @@ class PodStatus:
         waiting = "PodInitializing" if self._pod["spec"].get("initContainers") else "ContainerCreating"
         return self._status("Pending", now, self._containers({"waiting": {"reason": waiting}}), initialized="False")
 
-    def pulling(self, now: datetime, reason: str, message: str) -> Json:
+    def waiting(self, now: datetime, reason: str, message: str) -> Json:
+        """Pending, as the container cannot be made to run."""
         return self._status("Pending", now, self._containers({"waiting": {"reason": reason, "message": message}}))
 
     def running(self, now: datetime) -> Json:

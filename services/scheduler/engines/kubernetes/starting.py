@@ -55,6 +55,8 @@ class Starting:
             record = await self._begin(objects)
             if record.is_creating:
                 await self._make(gang, objects, record)
+                await self._picture.has_nodes.wait()
+                await self._picture.has_others.wait()
                 self._check_places(gang)
                 record = await self._release(record)
             if record.is_stopping:

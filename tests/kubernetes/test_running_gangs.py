@@ -1,0 +1,111 @@
+"""Gangs of the Kubernetes engine whose commands really run, on simulated nodes and on real ones where there are some.
+
+On real nodes the platform's own image is needed too, since it lays the code: `TRAINMASTER_TEST_PLATFORM_IMAGE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.scheduler.engines.kubernetes.engine import EngineSettings
+from services.scheduler.ports import CodeInline, GangStart
+from shared.events import OutOfMemory
+from shared.kubernetes.names import node_id
+from tests.support.gangs import a_gang
+from tests.support.kubernetes.clusters import NO_NODE, platform_image_of_tests
+from tests.support.kubernetes.engines import belongings, engine_on, settings_for, until_left
+from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_places
+from tests.support.nats import free_port
+
+MEBIBYTE = 1 << 20
+TRAIN = """
+import os, pathlib, socket, time
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["PORT"]))
+if rank == 0:
+    server = socket.create_server(("0.0.0.0", place[1]))
+    other, _ = server.accept()
+    print("rank 0 heard", other.recv(100).decode())
+else:
+    while True:
+        try:
+            socket.create_connection(place).sendall(b"rank %d of %d" % (rank, size))
+            break
+        except OSError:
+            time.sleep(0.1)
+    print("rank", rank, "has told")
+print(pathlib.Path("/etc/trainmaster/hosts/worker").read_text().split() == os.environ["VC_WORKER_HOSTS"].split(","))
+"""
+
+
+@pytest.fixture(params=kinds_of_places())
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    if request.param == "real node" and not platform_image_of_tests():
+        pytest.skip("TRAINMASTER_TEST_PLATFORM_IMAGE names no image of the platform that the cluster has")
+    async with a_place(request.param, tmp_path) as found:
+        yield found
+
+
+def gang(place: Place, *commands: str, memory_mib: int = 128, **parts: Any) -> GangStart:
+    """A replica a command, all on the one node."""
+    made = a_gang({"worker": len(commands)}, memory_bytes=memory_mib * MEBIBYTE, image=IMAGE, **parts)
+    replicas = [
+        replace(each, command=command, node=node_id(place.cluster.namespace, place.node), cpu_m=100)
+        for each, command in zip(made.replicas, commands, strict=True)
+    ]
+    return replace(made, replicas=tuple(replicas))
+
+
+def settings(place: Place) -> EngineSettings:
+    usual = settings_for(place.cluster)
+    image = platform_image_of_tests() or usual.objects.platform_image
+    return replace(usual, objects=replace(usual.objects, platform_image=image))
+
+
+async def test_replicas_find_each_other_and_run_the_code_that_was_handed_in(place: Place) -> None:
+    before = await belongings(place.cluster)
+    code = CodeInline({"train.py": TRAIN})
+    pair = gang(place, *["python3 train.py"] * 2, code=code, env={"PORT": str(free_port())})
+    async with engine_on(place.cluster, settings(place)) as desk:
+        assert [end.code for end in await desk.run(pair)] == [0, 0]
+        logs = [await place.log(pair.replica_id(each)) for each in pair.replicas]
+        await desk.engine.forget(pair.id)
+        await until_left(place.cluster, before)
+    assert logs == ["rank 0 heard rank 1 of 2\nTrue\n", "rank 1 has told\nTrue\n"]
+
+
+async def test_codes_and_signals_are_told(place: Place) -> None:
+    three = gang(place, "exit 3", "kill -KILL $$", "exit 0")
+    async with engine_on(place.cluster, settings(place)) as desk:
+        ends = await desk.run(three)
+    assert [(end.code, end.signal) for end in ends] == [(3, None), (137, None), (0, None)]
+    assert {end.cause for end in ends} == {"exited"}
+
+
+async def test_a_stop_gives_the_command_its_grace(place: Place) -> None:
+    pair = gang(
+        place, "trap 'exit 5' TERM; echo up; while true; do sleep 0.1; done", "trap '' TERM; echo up; sleep 1000"
+    )
+    async with engine_on(place.cluster, settings(place)) as desk:
+        await desk.engine.start(pair)
+        await desk.started(pair)
+        for each in pair.replicas:
+            await place.says(pair.replica_id(each), "up")
+        assert await desk.engine.stop(pair.id, 3)
+        ends = await desk.exits(pair)
+    assert {end.cause for end in ends} == {"stopped"}
+    assert ends[0].code == 5
+
+
+@pytest.mark.skipif("real node" not in kinds_of_places(), reason=NO_NODE)
+async def test_a_replica_out_of_memory_is_told_as_such(tmp_path: Path) -> None:
+    async with a_place("real node", tmp_path) as place:
+        hungry = gang(place, "python3 -c 'x = bytearray(512 << 20); x[::4096] = x[::4096]'")
+        async with engine_on(place.cluster, settings(place)) as desk:
+            end = (await desk.run(hungry))[0]
+    assert end.out_of_memory is OutOfMemory.CERTAIN
