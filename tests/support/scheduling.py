@@ -63,7 +63,11 @@ class Rig:
         resolved_role = spec.pop("resolved", {})
         roles = spec.pop("roles", [{"name": "worker", "replicas": replicas, "command": command}])
         roles = [{"instanceType": "cpu-tiny", "replicas": 1, **one} for one in roles]
-        found = {"mounts": spec.pop("resolved_mounts", ()), "code": spec.pop("resolved_code", None)}
+        found = {
+            "mounts": spec.pop("resolved_mounts", ()),
+            "code": spec.pop("resolved_code", None),
+            "image": spec.pop("resolved_image", None),
+        }
         tiny = {"cpu_millis": 100, "memory_bytes": 64 << 20, "pool_name": "public"} | resolved_role
         job = new_job_id()
         fact = ev.Submitted(

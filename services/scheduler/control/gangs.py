@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import structlog
@@ -91,7 +92,7 @@ class Gangs:
         """Tell the engine that everything about the gang is on record, and how long to hold what it left."""
         view = self._views.pop(gang, None)
         if view is not None:
-            self._troubles.waits(gang, {})
+            self._troubles.waits(gang, None)
             self._call(gang, view, self._engine.forget(GangId(gang), keep_until))
 
     async def observe(self) -> None:
@@ -164,16 +165,16 @@ class Gangs:
     def _wait(self, ref: ReplicaRef, reason: str) -> None:
         view = self._views.setdefault(ref.gang, GangView())
         view.waiting[replica_key(ref.role, ref.index)] = reason
-        self._troubles.waits(ref.gang, view.waiting)
+        self._troubles.waits(ref.gang, partial(_still_waiting, view))
         self._on_change(ref.gang)
 
     def _update(self, ref: ReplicaRef, **changes: object) -> None:
         replicas = self._replicas_of(ref.gang)
         key = replica_key(ref.role, ref.index)
-        if self._views[ref.gang].waiting.pop(key, None):
-            self._troubles.waits(ref.gang, self._views[ref.gang].waiting)
         replica = replicas.get(key) or Replica(role=ref.role, index=ref.index, node=ref.node)
-        replicas[key] = replica.model_copy(update=changes)
+        replicas[key] = replica = replica.model_copy(update=changes)
+        if replica.started_at is not None:
+            self._views[ref.gang].waiting.pop(key, None)
         self._on_change(ref.gang)
 
     def _replicas_of(self, gang: str) -> dict[str, Replica]:
@@ -181,3 +182,10 @@ class Gangs:
         if view.replicas is None:
             view.replicas = {}
         return view.replicas
+
+
+def _still_waiting(view: GangView) -> dict[str, str]:
+    """What keeps replicas from running now: a reason outlives the replica's end, since it explains it."""
+    replicas = view.replicas or {}
+    ended = {key for key, replica in replicas.items() if replica.exit is not None}
+    return {key: reason for key, reason in view.waiting.items() if key not in ended}

@@ -8,11 +8,13 @@ nobody's business, so that an error of the system is told without them, and an u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from services.scheduler.domain.holdups import holdups_sentence
 from shared.errors import TrainmasterError
+
+Reasons = Callable[[], Mapping[str, str]]
 
 UNEXPECTED: Final = "an unexpected error, which the scheduler's log describes"
 
@@ -22,7 +24,7 @@ class Troubles:
 
     def __init__(self) -> None:
         self._sentences: dict[str, str] = {}
-        self._holdups: dict[str, str] = {}
+        self._holdups: dict[str, Reasons] = {}
 
     def note(self, gang: str, error: Exception) -> None:
         """A call about the gang failed, and is made again."""
@@ -33,17 +35,18 @@ class Troubles:
         """A call about the gang succeeded."""
         self._sentences.pop(gang, None)
 
-    def waits(self, gang: str, reasons: Mapping[str, str]) -> None:
-        """These replicas of the gang do not run yet; none: all that can run do."""
-        sentence = holdups_sentence(reasons)
-        if sentence:
-            self._holdups[gang] = sentence
+    def waits(self, gang: str, reasons: Reasons | None) -> None:
+        """This tells, whenever it is asked, which replicas of the gang do not run yet; None: nobody asks any more."""
+        if reasons is not None:
+            self._holdups[gang] = reasons
         else:
             self._holdups.pop(gang, None)
 
     def told(self, gang: str) -> str:
         """The sentence, or nothing where all is well."""
-        return ", ".join(filter(None, (self._sentences.get(gang, ""), self._holdups.get(gang, ""))))
+        reasons = self._holdups.get(gang)
+        holdups = holdups_sentence(reasons()) if reasons is not None else ""
+        return ", ".join(filter(None, (self._sentences.get(gang, ""), holdups)))
 
 
 def _reason(error: Exception) -> str:

@@ -208,3 +208,11 @@ async def test_what_keeps_a_replica_from_running_is_told_until_it_runs(scene):
     await scene.settle()
     assert not scene.gangs.view(GANG).waiting
     assert not scene.troubles.told(GANG)
+
+
+async def test_what_kept_a_replica_from_running_explains_its_end_and_is_no_trouble_any_more(scene):
+    await scene.engine.reports.put(ReplicaWaiting(REPLICA, START, "its image cannot be pulled"))
+    await scene.engine.reports.put(ReplicaExited(REPLICA, START, ReplicaExit(cause="never-started")))
+    await scene.settle()
+    assert scene.gangs.view(GANG).waiting == {"worker-0": "its image cannot be pulled"}
+    assert not scene.troubles.told(GANG)
