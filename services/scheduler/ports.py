@@ -64,6 +64,7 @@ class Inventory:
     nodes: tuple[NodeOffer, ...]
     no_mounts_because: str = ""
     schemes: tuple[str, ...] = ()
+    engine: Literal["local", "kubernetes"] = "local"
 
 
 @dataclass(frozen=True, slots=True)

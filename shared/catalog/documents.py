@@ -131,6 +131,7 @@ class ClusterSpec(Document):
 
     mounts: StrictBool = Field(default=True, description=_ON_OFF)
     mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
+    engine: Literal["local", "kubernetes"] = Field("local", description="'local' or 'kubernetes'")
     schemes: tuple[Text, ...] = Field((), description="a list of schemes that can be mounted, such as file and pvc")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
 
@@ -160,13 +161,16 @@ class PoolPreemption(Document):
 
 
 class PoolSpec(Document):
-    """Whose nodes these are and how its queue works."""
+    """Whose nodes these are, how its queue works, and who binds replicas to nodes where replicas are pods."""
 
     cluster: Name = Field(FIRST_CLUSTER, description=_A_NAME)
     type: Literal["public", "dedicated"] = Field("public", description="'public' or 'dedicated'")
     nodes: NodeSelector = Field(NodeSelector(), description="an object with names or labels")
     members: Members = Field(Members(), description="an object with users and groups")
     queue_policy: Literal["backfill", "fifo"] = Field("backfill", description="'backfill' or 'fifo'")
+    binding: Literal["scheduler", "kubernetes"] = Field("scheduler", description="'scheduler' or 'kubernetes'")
+    gang_scheduler: Literal["trainmaster", "volcano"] = Field("trainmaster", description="'trainmaster' or 'volcano'")
+    queue: Text = Field("", description="the name of a queue of Volcano")
     preemption: PoolPreemption | None = Field(None, description="an object with enabled and protectedRunTime")
 
 

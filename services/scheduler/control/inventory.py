@@ -108,6 +108,6 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
 
 def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]]) -> Cluster:
     mounts = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
-    spec = {**mounts, "schemes": list(inventory.schemes), "shapes": shapes}
+    spec = {**mounts, "schemes": list(inventory.schemes), "engine": inventory.engine, "shapes": shapes}
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
     return Cluster.model_validate(document)

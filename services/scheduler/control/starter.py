@@ -14,7 +14,7 @@ from services.scheduler.ports import Engine, GangStart, StartRefusedError
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
 from services.scheduler.sources.job_secrets import JobSecrets
-from shared.catalog import CatalogWatch
+from shared.catalog import CatalogWatch, Pool
 from shared.ids import gang_id
 from shared.jobs import Job
 
@@ -94,6 +94,7 @@ class GangStarter:
             named_hosts=named_hosts,
             hidden=places_of_users(self._catalog.view),
             pull_secret=None if lays else await self._secrets.of_image(job),
+            pools={pool.name: pool for pool in self._catalog.view.all(Pool)},
         )
 
     async def _has_named_hosts(self) -> bool:

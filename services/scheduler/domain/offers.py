@@ -73,6 +73,7 @@ def pool_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:
         known = ", ".join(cluster.name for cluster in view.all(Cluster)) or "none yet"
         message = f"there is no cluster {shown(spec.cluster)}; there is: {known}"
         yield Violation("/spec/cluster", "unknown-cluster", message)
+    yield from _binding_violations(pool, view)
     if spec.type != "public":
         return
     if spec.members.users or spec.members.groups:
@@ -84,6 +85,23 @@ def pool_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:
                 f"the cluster {shown(spec.cluster)} has a public pool already, {shown(other.name)}; make this dedicated"
             )
             yield Violation("/spec/type", "second-public-pool", message)
+
+
+def _binding_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:
+    spec, cluster = pool.spec, view.get(Cluster, pool.spec.cluster)
+    if cluster is not None and cluster.spec.engine != "kubernetes":
+        for field, value, usual in (
+            ("binding", spec.binding, "scheduler"),
+            ("gangScheduler", spec.gang_scheduler, "trainmaster"),
+        ):
+            if value != usual:
+                message = (
+                    f"{shown(value)} is for clusters of Kubernetes, and {shown(spec.cluster)} is none; give {usual}"
+                )
+                yield Violation(f"/spec/{field}", "needs-kubernetes", message)
+    if spec.queue and spec.gang_scheduler != "volcano":
+        message = "a queue is one of Volcano's; give gangScheduler: volcano, too, or leave it out"
+        yield Violation("/spec/queue", "queue-without-volcano", message)
 
 
 def instance_type_violations(kind: InstanceType, view: Catalog) -> Iterator[Violation]:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from services.scheduler.domain.terms import Terms
-from services.scheduler.ports import Code, CodeDirectory, CodeInline, GangMount, GangStart, ReplicaStart
+from services.scheduler.ports import (
+    Code,
+    CodeDirectory,
+    CodeInline,
+    GangMount,
+    GangStart,
+    PoolTerms,
+    ReplicaStart,
+    StartRefusedError,
+)
 from shared import catalog
 from shared.catalog.fields import FILE_SCHEME, file_path
 from shared.environment import GangEnvironment, GangShape, MountPath, RoleShape, rank_order
@@ -33,22 +42,26 @@ def gang_start(
     named_hosts: bool,
     hidden: tuple[Path, ...] = (),
     pull_secret: str | None = None,
+    pools: Mapping[str, catalog.Pool] | None = None,
 ) -> GangStart:
     """Everything about the job's present attempt; replicas in the order of their ranks.
 
     `data` has the directory for each mount, by its path, whose source is not on this machine. `pull_secret` is what
-    opens the registry of the image.
+    opens the registry of the image, and `pools` are those of the roles by name. Raises StartRefusedError where these do
+    not agree about who schedules the gang.
     """
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
     environment = GangEnvironment(shape)
+    chosen = {role.name: (pools or {}).get(role.pool_name) for role in job.submitted.resolved.roles}
+    gang_scheduler, queue = _gang_scheduler(chosen)
     return GangStart(
         job=job.id,
         attempt=job.attempt.number,
         owner=job.owner,
         project=job.project,
         cluster=placement.cluster,
-        replicas=tuple(_replicas(shape, spec, terms, placement, environment)),
+        replicas=tuple(_replicas(shape, spec, terms, placement, environment, chosen)),
         mounts=tuple(_mount(mount, data) for mount in job.submitted.resolved.mounts),
         code=code,
         files=environment.files,
@@ -59,6 +72,8 @@ def gang_start(
         termination_grace_s=spec.termination_grace_s,
         job_name=job.name,
         image=job.submitted.resolved.image.address if job.submitted.resolved.image else "",
+        gang_scheduler=gang_scheduler,
+        queue=queue,
         image_pull_secret=pull_secret,
     )
 
@@ -107,7 +122,12 @@ def _second_hostfile(spec: TrainingSpec) -> str | None:
 
 
 def _replicas(
-    shape: GangShape, spec: TrainingSpec, terms: Terms, placement: Placed, environment: GangEnvironment
+    shape: GangShape,
+    spec: TrainingSpec,
+    terms: Terms,
+    placement: Placed,
+    environment: GangEnvironment,
+    pools: Mapping[str, catalog.Pool | None],
 ) -> Iterator[ReplicaStart]:
     commands = {role.name: role.command for role in spec.roles}
     requests = {role.name: role.request for role in terms.roles}
@@ -125,7 +145,23 @@ def _replicas(
                 cpu_m=requests[role.name].cpu_m,
                 gpus=requests[role.name].gpus,
                 gpu_model=requests[role.name].gpu_model,
+                pool=_pool_terms(pools[role.name]),
             )
+
+
+def _pool_terms(pool: catalog.Pool | None) -> PoolTerms:
+    if pool is None:
+        return PoolTerms()
+    return PoolTerms(pool.spec.binding, pool.spec.nodes.names, pool.spec.nodes.labels)
+
+
+def _gang_scheduler(pools: Mapping[str, catalog.Pool | None]) -> tuple[Literal["trainmaster", "volcano"], str]:
+    """Who schedules the gang as a whole, and in which queue: one for all of its roles."""
+    wanted = {(pool.spec.gang_scheduler, pool.spec.queue) for pool in pools.values() if pool is not None}
+    if len(wanted) > 1:
+        names = ", ".join(sorted({pool.name for pool in pools.values() if pool is not None}))
+        raise StartRefusedError(f"the pools {names} have different gang schedulers or queues; a gang needs one for all")
+    return wanted.pop() if wanted else ("trainmaster", "")
 
 
 def _mount(mount: ResolvedMount, data: Mapping[str, Path]) -> GangMount:

@@ -100,7 +100,7 @@ class KubernetesEngine:
         await picture.has_others.wait()
         nodes = sorted(picture.nodes.values(), key=lambda node: node.name)
         offers = tuple(node_offer(node, picture.held_by_others(node.name), cluster) for node in nodes)
-        return Inventory(offers, schemes=self._settings.objects.volumes.schemes)
+        return Inventory(offers, schemes=self._settings.objects.volumes.schemes, engine="kubernetes")
 
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran; none where a stop was asked for. Raises StartRefusedError."""

@@ -16,6 +16,7 @@ from services.scheduler.domain.offers import (
     usable_pools,
 )
 from shared.catalog import Asker, Catalog, Cluster, InstanceType, Pool
+from tests.support.catalog import catalog_of, made
 from tests.support.jobs import START
 
 ROOT, ADA, BOB = Asker("root", admin=True), Asker("ada", groups=frozenset({"vision"})), Asker("bob")
@@ -92,6 +93,9 @@ def test_alternatives_are_pools_that_the_asker_may_use_and_that_offer_the_type()
         (pool("x", cluster="moon", type="dedicated"), "/spec/cluster", "unknown-cluster"),
         (pool("x"), "/spec/type", "second-public-pool"),
         (pool("public", members={"users": ["ada"]}), "/spec/members", "members-of-public-pool"),
+        (pool("public", binding="kubernetes"), "/spec/binding", "needs-kubernetes"),
+        (pool("public", gangScheduler="volcano"), "/spec/gangScheduler", "needs-kubernetes"),
+        (pool("public", queue="research"), "/spec/queue", "queue-without-volcano"),
     ],
 )
 def test_a_pool_that_makes_no_sense_is_told_why(wrong, place, code):
@@ -101,6 +105,12 @@ def test_a_pool_that_makes_no_sense_is_told_why(wrong, place, code):
 def test_a_pool_that_makes_sense_is_fine():
     assert not list(pool_violations(pool("public", queuePolicy="fifo"), EVERYTHING))
     assert not list(pool_violations(TEAM, EVERYTHING))
+
+
+def test_a_pool_of_a_kubernetes_cluster_may_leave_binding_and_gangs_to_others():
+    cluster = made(Cluster, "main", {"engine": "kubernetes"})
+    wanted = pool("public", binding="kubernetes", gangScheduler="volcano", queue="research")
+    assert not list(pool_violations(wanted, catalog_of(cluster)))
 
 
 def test_an_instance_type_names_pools_that_there_are():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from services.scheduler.domain.starting import gang_start, places_of_users, stored_code
-from services.scheduler.ports import CodeDirectory, CodeInline
+from services.scheduler.ports import CodeDirectory, CodeInline, PoolTerms, StartRefusedError
 from shared import events as ev
 from shared.jobs import fold_all
-from tests.support.catalog import catalog_of, dataset, storage
+from tests.support.catalog import catalog_of, dataset, pool, storage
 from tests.support.jobs import history, role, submitted
 
 ROLES = [
@@ -113,3 +115,29 @@ def test_places_of_users_are_all_that_the_catalog_names_but_the_system():
         dataset("far", "s3://bucket/set"),
     ]
     assert places_of_users(catalog_of(*documents)) == (Path("/data/set"), Path("/srv/team"))
+
+
+def in_pool(**spec):
+    pools = {"public": pool("public", **spec)}
+    return gang_start(job(), PLACED, None, {}, data={}, named_hosts=True, pools=pools)
+
+
+def test_a_pool_says_who_binds_replicas_and_where_they_may_be():
+    gang = in_pool(binding="kubernetes", nodes={"names": ["a"], "labels": {"team": "x"}})
+    assert gang.replicas[0].pool == PoolTerms("kubernetes", ("a",), {"team": "x"})
+    assert gang.gang_scheduler == "trainmaster"
+
+
+def test_a_pool_says_who_schedules_gangs():
+    gang = in_pool(gangScheduler="volcano", queue="research")
+    assert (gang.gang_scheduler, gang.queue) == ("volcano", "research")
+
+
+def test_pools_of_one_gang_that_disagree_about_its_scheduler_refuse_it():
+    made = job()
+    roles = (role("worker", gpu_count=2, memory_bytes=7), role("master", pool_name="other"))
+    resolved = made.submitted.resolved.model_copy(update={"roles": roles})
+    made = made.model_copy(update={"submitted": made.submitted.model_copy(update={"resolved": resolved})})
+    pools = {"public": pool("public"), "other": pool("other", gangScheduler="volcano")}
+    with pytest.raises(StartRefusedError, match="the pools other, public have different gang schedulers"):
+        gang_start(made, PLACED, None, {}, data={}, named_hosts=True, pools=pools)
