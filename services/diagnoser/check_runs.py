@@ -159,12 +159,12 @@ class CheckRuns:
         return True
 
     async def _record(self, run: _Run, examination: Examination) -> None:
-        nodes = run.subject.nodes
-        before = self._ledger.book.known(nodes, run.occasion.began)
-        for node in nodes:
-            finding = examination.finding(node)
-            now = self._clock.now()
-            part = part_of(examination, finding, run.occasion, before, node_count=len(nodes), now=now)
+        """All parts are made before the first is on record: none is to be compared with another as an earlier value."""
+        nodes, now = run.subject.nodes, self._clock.now()
+        before, count = self._ledger.book.known(nodes, run.occasion.began), len(nodes)
+        findings = [examination.finding(node) for node in nodes]
+        parts = [part_of(examination, each, run.occasion, before, node_count=count, now=now) for each in findings]
+        for finding, part in zip(findings, parts, strict=True):
             await self._ledger.take(finding, part)
 
     def _run(self, check: CheckRequested, profile: Profile) -> _Run:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
@@ -136,10 +137,14 @@ class OnDemand:
             raise NotFoundError("node", node)
         return entry, names
 
-    def reports(self, principal: Principal, limit: int) -> Sequence[tuple[NodeDiagnosed, ...]]:
-        """The latest reports, newest first; raises ForbiddenError."""
+    def reports(self, principal: Principal, limit: int) -> list[tuple[Check | None, tuple[NodeDiagnosed, ...]]]:
+        """The latest, newest first, those that are under way or gave no report, too; raises ForbiddenError."""
         _must_be_admin(principal)
-        return self._ledger.book.latest(limit)
+        checks, reports = self._log.checks.by_id, self._ledger.book.latest(limit)
+        found = [(checks.get(parts[0].diagnosis), parts) for parts in reports]
+        told = {parts[0].diagnosis for parts in reports}
+        found += [(check, ()) for check in list(checks.values())[-limit:] if check.id not in told]
+        return sorted(found, key=_began, reverse=True)[:limit]
 
     async def _caught_up(self) -> None:
         await self._ledger.caught_up.wait()
@@ -185,6 +190,11 @@ class OnDemand:
         if missing:
             raise NotFoundError("node", missing[0])
         return {by_name[name]: known[by_name[name]] for name in names}
+
+
+def _began(found: tuple[Check | None, tuple[NodeDiagnosed, ...]]) -> datetime:
+    check, parts = found
+    return parts[0].began if parts else check.requested_at if check else datetime.min.replace(tzinfo=UTC)
 
 
 def _must_be_admin(principal: Principal) -> None:

@@ -52,7 +52,7 @@ class Procedure:
     async def run(self, subject: Subject, still_wanted: StillWanted) -> Examination:
         """The examined whole; raises NotWantedError, and BusUnavailableError while NATS is away.
 
-        InvalidInputError where a fault is pretended of a device that is not there.
+        NoSuchDeviceError where a fault is pretended of a device that is not there.
         """
         leaves = {node: self._leaf(node) for node in subject.nodes}
         located = replace(subject, leaves={**leaves, **subject.leaves})

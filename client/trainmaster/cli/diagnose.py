@@ -101,5 +101,5 @@ def _begun(client: Client, screen: Screen, names: tuple[str, ...], how: How) -> 
     begun = Fields.of(client.diagnoses.begin(nodes, how))
     budget, most = begun.number("budgetS"), begun.number("mostS")
     how_long = f"about {budget:.0f} s, at most {most:.0f} s where there are suspects"
-    screen.say(f"{len(nodes)} nodes: {how_long} (diagnosis {begun.text('id')})")
+    screen.say(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}: {how_long} (diagnosis {begun.text('id')})")
     return begun.text("id")

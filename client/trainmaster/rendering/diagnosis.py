@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from trainmaster.decoding import Fields
 from trainmaster.rendering.measurements import COLOURS, measurements
 from trainmaster.rendering.moments import date_time
-from trainmaster.rendering.style import table, text
+from trainmaster.rendering.style import by_name, table, text
 
 NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
 LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
@@ -19,7 +19,7 @@ LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDE
 def diagnosis_page(report: Fields) -> RenderableType:
     """The report."""
     parts: list[RenderableType] = [text(line) for line in _head(report)]
-    parts.append(table(NODE_HEADERS, (_node(node) for node in report.each("nodes"))))
+    parts.append(table(NODE_HEADERS, (_node(node) for node in by_name(report.each("nodes")))))
     return Group(*parts, *measurements(report))
 
 

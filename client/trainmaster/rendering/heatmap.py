@@ -12,7 +12,7 @@ from html import escape
 from typing import Final
 
 from trainmaster.decoding import Fields
-from trainmaster.rendering.style import printable
+from trainmaster.rendering.style import by_name, printable
 
 SHADES: Final = "░▒▓█"
 FAILED: Final = "×"  # a cross, as people read it
@@ -36,7 +36,7 @@ class HeatMap:
     @classmethod
     def of(cls, report: Fields) -> HeatMap:
         """The pairs of a report; nodes that were in no test are left out."""
-        names = {node.text("node"): node.text("name") for node in report.each("nodes")}
+        names = {node.text("node"): node.text("name") for node in by_name(report.each("nodes"))}
         values = {
             frozenset((pair.text("first"), pair.text("second"))): _bandwidth(pair) for pair in report.each("pairs")
         }
@@ -71,7 +71,8 @@ def in_terminal(heat: HeatMap) -> Iterator[str]:
     width = max((len(printable(name)) for name in heat.names.values()), default=0)
     for node in nodes:
         yield f"{printable(heat.names[node]).rjust(width)} " + "".join(_shade(heat, node, other) for other in nodes)
-    yield f"{SHADES[-1]} = {heat.best:.0f} MB/s, {SHADES[0]} = half of it or less, {FAILED} = failed"
+    shades = f"{SHADES[-1]} = {heat.best:.0f} MB/s, {SHADES[0]} = half of it or less, " if heat.best else ""
+    yield f"{shades}{FAILED} = failed"
 
 
 def _shade(heat: HeatMap, one: str, other: str) -> str:

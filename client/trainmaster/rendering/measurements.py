@@ -15,9 +15,11 @@ from rich.text import Text
 
 from trainmaster.decoding import Fields
 from trainmaster.rendering.heatmap import HeatMap, in_terminal
-from trainmaster.rendering.style import table, text, titled
+from trainmaster.rendering.style import by_name, table, text, titled
 
 MOST_ROWS: Final = 200
+MOST_COLUMNS: Final = 8
+_SPREAD_HEADERS: Final = ("LEAST", "MIDDLE", "MOST", "BROKEN BY")
 FIGURE_HEADERS: Final = ("NODE", "DEVICE", "FIGURE", "VALUE", "LIMIT", "MIDDLE", "PERCENTILE", "AGAINST", "WHY")
 PAIR_HEADERS: Final = (
     "PAIR",
@@ -44,14 +46,14 @@ class _Row:
 
 def measurements(report: Fields, most: int = MOST_ROWS) -> Iterator[RenderableType]:
     """The tables that there is something for, of so many rows each, and the heat-map of pairs."""
-    nodes = list(report.each("nodes"))
+    nodes = by_name(report.each("nodes"))
     parts = (
-        ("Facts", tuple(_fact_headers(nodes)), [_facts(node, list(_fact_names(nodes))) for node in nodes]),
+        ("Facts", _fact_headers(nodes), _facts(nodes)),
         ("Figures", FIGURE_HEADERS, [_figure(node, each) for node in nodes for each in node.each("figures")]),
         ("Pairs", PAIR_HEADERS, list(_pairs(report))),
     )
     for title, headers, rows in parts:
-        if rows and len(headers) > 1:
+        if rows:
             yield titled(title, _shown(headers, rows, most, report.text("id")))
     heat = HeatMap.of(report)
     if heat.values:
@@ -66,20 +68,34 @@ def _shown(headers: Iterable[str], rows: list[_Row], most: int, report: str) -> 
     return Group(table(headers, (row.cells for row in first)), more)
 
 
-def _fact_names(nodes: Iterable[Fields]) -> Iterator[str]:
-    yield from dict.fromkeys(fact.text("name") for node in nodes for fact in node.each("facts"))
+def _fact_headers(nodes: list[Fields]) -> tuple[str, ...]:
+    """A column for each node, or how far apart they are where there are many."""
+    return ("FACT", "LIMIT", *([node.text("name") for node in nodes] if _is_few(nodes) else _SPREAD_HEADERS))
 
 
-def _fact_headers(nodes: list[Fields]) -> Iterator[str]:
-    yield "NODE"
-    limits = {fact.text("name"): _limit(fact) for node in nodes for fact in node.each("facts")}
-    yield from (f"{name} ({limits[name]})" if limits[name] != "-" else name for name in _fact_names(nodes))
+def _is_few(nodes: list[Fields]) -> bool:
+    return len(nodes) <= MOST_COLUMNS
 
 
-def _facts(node: Fields, names: list[str]) -> _Row:
-    facts = {fact.text("name"): fact for fact in node.each("facts")}
-    cells = (_value(facts[name]) if name in facts else text("") for name in names)
-    return _Row((node.text("name"), *cells), any(fact.text("why") for fact in facts.values()))
+def _facts(nodes: list[Fields]) -> list[_Row]:
+    facts = [{fact.text("name"): fact for fact in node.each("facts")} for node in nodes]
+    names = dict.fromkeys(name for each in facts for name in each)
+    return [_fact(name, nodes, [each.get(name) for each in facts]) for name in names]
+
+
+def _fact(name: str, nodes: list[Fields], told: list[Fields | None]) -> _Row:
+    known = [fact for fact in told if fact is not None]
+    wrong = [node.text("name") for node, fact in zip(nodes, told, strict=True) if fact is not None and fact.text("why")]
+    cells = [text("") if fact is None else _value(fact) for fact in told] if _is_few(nodes) else _spread(known, wrong)
+    return _Row((name, _limit(known[0]), *cells), bool(wrong))
+
+
+def _spread(facts: list[Fields], wrong: list[str]) -> list[Text]:
+    """The least, the middle and the most, and the nodes that break the limit."""
+    ordered = sorted(facts, key=lambda fact: fact.number("value"))
+    more = f" and {len(wrong) - MOST_COLUMNS} more" if len(wrong) > MOST_COLUMNS else ""
+    named = text(", ".join(wrong[:MOST_COLUMNS]) + more, _WRONG if wrong else "")
+    return [*(_value(ordered[place]) for place in (0, len(ordered) // 2, -1)), named]
 
 
 def _value(figure: Fields) -> Text:

@@ -92,7 +92,12 @@ def _pass(ledger: Fields) -> str:
 def _events(history: Sequence[JobEvent]) -> Iterator[tuple[object, ...]]:
     for event in history:
         data = event.data
-        what = data.text("state") or data.text("wish") or data.text("health") or data.text("name") or data.text("node")
-        withheld = " (quarantine withheld)" if data.flag("withheld") else ""
-        told = f"{event.name.removeprefix('node.')}: {what}{withheld}"
-        yield date_time(event.time), told, data.text("by"), data.text("reason")
+        what = next(filter(None, map(data.text, ("state", "wish", "health", "verdict", "name", "node"))), "")
+        more = " (quarantine withheld)" if data.flag("withheld") else ""
+        more += " (faults were pretended)" if data.texts("injected") else ""
+        told = f"{event.name.removeprefix('node.')}: {what}{more}"
+        yield date_time(event.time), told, data.text("by"), _reason(data)
+
+
+def _reason(data: Fields) -> str:
+    return data.text("reason") or "; ".join((*data.texts("problems"), *data.texts("doubts")))

@@ -13,6 +13,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from trainmaster.decoding import Fields
+
 PIPE_WIDTH: Final = 1000  # nothing is cut or wrapped where a program reads
 STATE_STYLES: Final = {
     "Queued": "yellow",
@@ -30,6 +32,8 @@ STATE_STYLES: Final = {
     "Quarantined": "red",
     "Draining": "yellow",
 }
+_DIGITS: Final = 20
+_NUMBER: Final = re.compile(r"(\d+)")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -58,6 +62,11 @@ def printable(value: object) -> str:
 def text(value: object, style: str = "") -> Text:
     """The value as a cell."""
     return Text("-" if value in (None, "") else printable(value), style=style)
+
+
+def by_name(named: Iterable[Fields]) -> list[Fields]:
+    """In the order of their names, numbers in them as numbers."""
+    return sorted(named, key=lambda each: [part.zfill(_DIGITS) for part in _NUMBER.split(each.text("name"))])
 
 
 def state(name: str) -> Text:

@@ -130,9 +130,9 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
 
     @router.get("/v1/diagnoses", tags=["diagnoses"])
     async def list_diagnoses(user: CurrentUser, query: Annotated[ListQuery, Query()]) -> Page[DiagnosisDocument]:
-        """The latest reports, of jobs and of admins, newest first; without figures."""
+        """The latest diagnoses, of jobs and of admins, newest first; without figures."""
         found = on_demand.reports(user, query.limit)
-        return Page(items=[DiagnosisDocument.of(None, parts, detailed=False) for parts in found])
+        return Page(items=[DiagnosisDocument.of(check, parts, detailed=False) for check, parts in found])
 
     @router.get("/v1/diagnoses/{diagnosis}", tags=["diagnoses"])
     async def get_diagnosis(user: CurrentUser, diagnosis: str) -> DiagnosisDocument:

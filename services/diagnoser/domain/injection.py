@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from shared.errors import InvalidInputError, Violation
+from shared.errors import InvalidInputError, TrainmasterError, Violation
 
 _EXAMPLES: Final[Mapping[str, str]] = {
     "slow-link": "slow-link:A-B:PART",
@@ -78,15 +78,22 @@ def read_injections(texts: Iterable[str], id_of: Mapping[str, str]) -> tuple[Inj
     return tuple(found)
 
 
+class NoSuchDeviceError(TrainmasterError):
+    """A fault is pretended of a device that its node does not have."""
+
+    code = "invalid-injection"
+
+
 def check_devices(injections: Iterable[Injection], devices_of: Mapping[str, Iterable[str]]) -> None:
-    """Refuse faults of devices that their nodes do not have; raises InvalidInputError. Silent nodes are not in it."""
+    """Raise NoSuchDeviceError for faults of devices that their nodes do not have; silent nodes are not in it."""
+    of_devices = (each for each in injections if each.kind in _OF_DEVICES and each.nodes[0] in devices_of)
     mistakes = [
-        Violation("/inject", "invalid-injection", _no_such_device(each, sorted(devices_of[each.nodes[0]])))
-        for each in injections
-        if each.kind in _OF_DEVICES and each.nodes[0] in devices_of and each.about not in set(devices_of[each.nodes[0]])
+        _no_such_device(each, devices)
+        for each in of_devices
+        if each.about not in (devices := sorted(devices_of[each.nodes[0]]))
     ]
     if mistakes:
-        raise InvalidInputError(tuple(mistakes))
+        raise NoSuchDeviceError("; ".join(mistakes))
 
 
 class _MistakeError(Exception):

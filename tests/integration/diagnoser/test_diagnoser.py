@@ -219,6 +219,44 @@ async def test_an_admin_has_nodes_diagnosed_with_a_pretended_fault_that_leaves_n
     assert [node for node, _health in await judgements(bus) if node == "n-21"] == []
 
 
+async def test_of_a_report_no_part_is_compared_with_another_as_an_earlier_value(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    nodes = [f"n-{number}" for number in range(81, 85)]
+    for node in nodes:
+        await agent(bus, f"m-{node}", all_well)
+        await reported(bus, node, f"m-{node}")
+    async with calling(nats_server) as client:
+        begun = (await client.post("/v1/diagnoses", json={"nodes": nodes})).json()
+
+        async def look() -> dict[str, Any] | None:
+            document = (await client.get(f"/v1/diagnoses/{begun['id']}")).json()
+            return document if document["state"] == "finished" else None
+
+        report = await eventually(look)
+    measured = [*report["pairs"], *(figure for node in report["nodes"] for figure in node["figures"])]
+    assert {each["against"] for each in report["pairs"]} == {"5 others of this run"}
+    assert not [each["against"] for each in measured if "earlier" in each["against"]]
+
+
+async def test_a_diagnosis_that_failed_without_a_report_is_listed_with_its_reason(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    await agent(bus, "m-91", all_well)
+    await reported(bus, "n-91", "m-91")
+    async with calling(nats_server) as client:
+        wanted = {"nodes": ["n-91"], "inject": ["missing-device:n-91:GPU-1"]}
+        begun = (await client.post("/v1/diagnoses", json=wanted)).json()
+
+        async def look() -> dict[str, Any] | None:
+            listed = (await client.get("/v1/diagnoses")).json()["items"]
+            return next((each for each in listed if each["id"] == begun["id"] and each["state"] == "failed"), None)
+
+        found = await eventually(look)
+    assert found["message"].endswith("the node has no device 'GPU-1'; it has cpu-0, cpu-1")
+    assert found["injected"] == ["missing-device:n-91:GPU-1"]
+
+
 async def test_what_cannot_be_diagnosed_is_refused(bus: Bus, nats_server: NatsServer) -> None:
     await reported(bus, "n-31", "m-31")
     async with calling(nats_server) as client:

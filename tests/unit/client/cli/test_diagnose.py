@@ -113,9 +113,11 @@ def test_facts_stand_under_their_limits_and_pairs_beside_what_they_were_judged_b
     command: Command, platform: FakePlatform
 ) -> None:
     lines = command("diagnose", "public").out.splitlines()
-    assert "NODE  open files (≥ 1024)" in lines
-    facts = lines[lines.index("Facts") + 2 :][:4]
-    assert [line.split() for line in facts] == [["vm-1", "4096"], ["vm-2", "4096"], ["vm-3", "256"], ["vm-4", "4096"]]
+    facts = [line.split() for line in lines[lines.index("Facts") + 1 :][:2]]
+    assert facts == [
+        ["FACT", "LIMIT", "vm-1", "vm-2", "vm-3", "vm-4"],
+        ["open", "files", "≥", "1024", "4096", "4096", "256", "4096"],
+    ]
     pair = next(line for line in lines if line.startswith("vm-1 – vm-2")).split()
     assert pair[3:] == [
         *("gloo", "1000", "MB/s", "50", "µs", "≥", "500", "MB/s", "950", "40"),
@@ -131,6 +133,18 @@ def test_of_thousands_of_figures_those_with_something_wrong_are_shown(command: C
     figures = lines[lines.index("Figures") + 2 :]
     assert figures[0].startswith("vm-300 ")
     assert figures[200] == "and 100 more; trainmaster diagnose --report dg-1 -o json has all"
+
+
+def test_of_many_nodes_facts_show_how_far_apart_they_are_and_who_breaks_a_limit(
+    command: Command, platform: FakePlatform
+) -> None:
+    nodes = [part(10, "amber", "too few files"), *map(part, range(1, 10))]
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": nodes, "pairs": []}))
+    lines = command("diagnose", "public").out.splitlines()
+    facts = lines[lines.index("Facts") + 2].split()
+    assert facts == ["open", "files", "≥", "1024", "256", "4096", "4096", "vm-10"]
+    names = [line.split()[0] for line in lines if line.startswith("vm-") and "cpu-0" in line]
+    assert names == [f"vm-{number}" for number in range(1, 11)]
 
 
 def test_a_report_on_record_is_shown_by_its_id_and_by_the_job(command: Command, platform: FakePlatform) -> None:

@@ -14,7 +14,7 @@ from services.diagnoser.asking import Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
-from services.diagnoser.domain.injection import read_injections
+from services.diagnoser.domain.injection import NoSuchDeviceError, read_injections
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.stages import Profile
@@ -22,7 +22,6 @@ from services.diagnoser.procedure import NotWantedError, Procedure
 from shared.agent_facts import Complaint, Gpu
 from shared.clock import ManualClock
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
-from shared.errors import InvalidInputError
 from shared.events import Event, NodeSuspected
 from shared.jobs import Recorded
 from tests.support.probes import answer_of, measurement
@@ -149,7 +148,7 @@ async def test_a_damaged_link_is_told_from_its_nodes() -> None:
 
 async def test_a_fault_of_a_device_that_is_not_there_is_refused_before_anything_is_tested() -> None:
     cluster = Cluster()
-    with pytest.raises(InvalidInputError, match="no device 'cpu-9'; it has cpu-0, cpu-1"):
+    with pytest.raises(NoSuchDeviceError, match="no device 'cpu-9'; it has cpu-0, cpu-1"):
         await examined(cluster, FOUR, "slow-device:n-1:cpu-9:0.5")
     assert cluster.tests == []
 
