@@ -25,7 +25,7 @@ pytestmark = pytest.mark.e2e
 SERVICES = ("submitter", "scheduler", "watchdog", "diagnoser", "logs")
 VALUES: dict[str, Any] = {
     "gateway": {"enabled": True, "parentRefs": [{"name": "public"}]},
-    "scheduler": {"replicas": 1},
+    "scheduler": {"replicas": 1, "env": {"TRAINMASTER_ENGINE": "local"}},
     "agent": {"env": {"TRAINMASTER_AGENT_SOURCE": "local", "TRAINMASTER_MACHINE": "node-1"}},
 }
 INSIDE = {"/v1/gang-code"}  # pods of gangs ask the scheduler itself

@@ -78,9 +78,11 @@ def named(manifests: Sequence[Manifest], kind: str, name: str) -> Manifest:
     return found
 
 
-WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+RUNNING = ("Deployment", "StatefulSet", "DaemonSet", "Job")
+WORKLOADS = (*RUNNING, "CronJob")
 
 
 def pod_of(workload: Manifest) -> Manifest:
-    pod: Manifest = workload["spec"]["template"]["spec"]
+    of = workload["spec"]["jobTemplate"] if workload["kind"] == "CronJob" else workload
+    pod: Manifest = of["spec"]["template"]["spec"]
     return pod

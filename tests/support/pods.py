@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.helm import WORKLOADS, Manifest, named, of_kind, pod_of
+from tests.support.helm import RUNNING, Manifest, named, of_kind, pod_of
 from tests.support.platform import ROOT
 
 _ANYWHERE = "0.0.0.0"
@@ -75,7 +75,7 @@ class Pods:
     pods: dict[str, Pod] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for workload in of_kind(self.manifests, *WORKLOADS):
+        for workload in of_kind(self.manifests, *RUNNING):
             for name in _names(workload):
                 self.pods[name] = Pod(name, workload, next(_addresses), self.directory / name)
 

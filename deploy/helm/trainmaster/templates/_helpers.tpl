@@ -232,10 +232,10 @@ containers:
         valueFrom:
           fieldRef: {fieldPath: metadata.name}
       {{- end }}
-      {{- include "trainmaster.serviceEnv" . | nindent 6 }}
       {{- with .env }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+      {{- include "trainmaster.serviceEnv" . | nindent 6 }}
     ports:
       - {name: http, containerPort: 8080}
     startupProbe:
@@ -293,6 +293,7 @@ spec:
 
 {{- /* What the scheduler is told of the cluster that it places in. */ -}}
 {{- define "trainmaster.engineEnv" -}}
+- {name: TRAINMASTER_ENGINE, value: kubernetes}
 - {name: TRAINMASTER_CLUSTER, value: {{ .Values.cluster | quote }}}
 - {name: TRAINMASTER_QUARANTINE_MAX_PERCENT, value: {{ .Values.quarantineMaxPercent | quote }}}
 - {name: TRAINMASTER_KUBE_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}

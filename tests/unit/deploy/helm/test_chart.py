@@ -29,6 +29,7 @@ EVERYTHING: dict[str, Any] = {
     "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
     "jobs": {"namespace": "jobs", "volcano": True},
     "agent": {"seesProcesses": True},
+    "backup": {"enabled": True},
     "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
 }
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -41,6 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "admin": {"existingSecret": "a"},
     },
     "a namespace a project": {"jobs": {"namespacePrefix": "tm-", "exec": False}},
+    "a backup is restored": {"backup": {"enabled": True}, "restore": "2030-01-01T00-00-00.000Z"},
     "certificates of cert-manager": {"nats": {"tls": {"mode": "certManager", "issuerRef": {"name": "ours"}}}},
 }
 
@@ -194,6 +196,16 @@ def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(str(file) in complaint for file in generated())
 
 
+def test_nothing_but_nats_and_the_agent_runs_while_a_backup_is_restored() -> None:
+    manifests = render(VARIANTS["a backup is restored"])
+    counts = {m["metadata"]["name"]: m["spec"]["replicas"] for m in of_kind(manifests, "Deployment", "StatefulSet")}
+    assert counts.pop("tm-trainmaster-nats") == 3
+    assert set(counts.values()) == {0}
+    (job,) = of_kind(manifests, "Job")
+    (container,) = pod_of(job)["containers"]
+    assert container["command"][-2:] == ["restore", "/backups/2030-01-01T00-00-00.000Z"]
+
+
 def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[Manifest]) -> None:
     services = {service["metadata"]["name"] for service in of_kind(manifests, "Service")}
     for route in of_kind(manifests, "HTTPRoute"):
@@ -216,6 +228,7 @@ def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[M
         ({"logs": {"replicas": 2}}, "set logs.persistence.accessMode to ReadWriteMany"),
         ({"logs": {"archive": "s3://b/p"}}, "s3.existingSecret must name the Secret"),
         ({"gateway": {"enabled": True}}, "gateway.parentRefs must name the Gateway"),
+        ({"restore": "2030-01-01T00-00-00.000Z"}, "so backup.enabled must be true"),
         ({"ingress": {"enabled": True}}, "ingress.host must be the name"),
         ({"nats": {"tls": {"mode": "existing"}}}, "nats.tls.existingSecret must name the Secret"),
         ({"nats": {"tls": {"mode": "certManager"}}}, "nats.tls.issuerRef must name the issuer"),
