@@ -49,6 +49,7 @@ LINES_BYTES: Final = 4 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _PLAIN_BYTES: Final = 64 * 1024
 _PLAIN_REPLICAS: Final = 64
+_FIRST_FEW: Final = 2
 _LINE_BYTES: Final = 256
 _LOG_WINDOW_S: Final = 2.0
 _SCALARS_WINDOW_S: Final = 0.1
@@ -81,6 +82,7 @@ class FirstSteps:
         self._events = events
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
+        self._again: set[str] = set()
         self._log = structlog.get_logger(service="logs")
 
     async def run(self) -> None:
@@ -90,12 +92,15 @@ class FirstSteps:
             await self.look()
 
     async def look(self) -> None:
-        """Look once at every job of which something came, or that waits for its time."""
-        for job in self._rung.take() | {job for job, each in self._watched.items() if not each.told}:
+        """Look once at every job of which something came, or whose time has come."""
+        due = {job for job, each in self._watched.items() if not each.told and self._is_time(each)}
+        jobs, self._again = self._rung.take() | self._again | due, set()
+        for job in jobs:
             try:
                 await self._look_at(job)
             except (OSError, TrainmasterError) as error:
                 self._log.warning("first_steps_not_told", job=job, reason=str(error))
+                self._again.add(job)
 
     async def _look_at(self, job: str) -> None:
         known = self._store.known_logs(job)
@@ -196,7 +201,12 @@ def _of_hook(watched: _Watched) -> Iterator[RankSteps]:
 
 
 def _of_logs(logs: Sequence[StoredLog]) -> list[RankSteps]:
-    points = {(log.replica.role, log.replica.index): points_of_lines(_timed_lines(log)) for log in logs}
+    """Mostly one replica alone counts steps: the others are read only where the first few say otherwise."""
+    points: dict[Place, list[Point]] = {}
+    for number, log in enumerate(logs):
+        points[log.replica.role, log.replica.index] = points_of_lines(_timed_lines(log))
+        if number == _FIRST_FEW and sum(len(each) > 1 for each in points.values()) <= 1:
+            return []
     return compared(points, _LOG_WINDOW_S)
 
 

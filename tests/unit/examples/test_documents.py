@@ -27,7 +27,7 @@ def test_every_document_of_an_example_is_valid(file: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert {file.parent.name for file in FILES} == {"digits-ddp", "mnist", "torch-launch"}
+    assert {file.parent.name for file in FILES} == {"digits-ddp", "mnist", "slow-rank", "torch-launch"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
