@@ -103,6 +103,7 @@ class Plan:
     placement: tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
     price_per_hour: str
     explanation: Explanation
+    differences: tuple[str, ...]
     document: Document
 
     @classmethod
@@ -114,6 +115,7 @@ class Plan:
             placement=tuple(_role(role) for role in fields.each("placement")),
             price_per_hour=fields.text("pricePerHour"),
             explanation=Explanation.of({**document, "placement": None}),
+            differences=fields.texts("differences"),
             document=document,
         )
 

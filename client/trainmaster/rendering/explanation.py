@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -41,7 +41,7 @@ def reasons(answer: Explanation) -> Iterator[RenderableType]:
             f"starts by {date_time(answer.expected_start_at)} if nothing is submitted before it and no node fails"
         )
     if answer.suggestions:
-        yield titled("What would help", Group(*(text(f"- {line}") for line in _help(answer))))
+        yield titled("What would help", _list(_help(answer)))
 
 
 def plan_page(plan: Plan) -> RenderableType:
@@ -51,8 +51,17 @@ def plan_page(plan: Plan) -> RenderableType:
     parts: list[RenderableType] = [Text.assemble("valid; ", verdict, text(price) if price else "")]
     if plan.placement:
         rows = ((role, pool, node, count) for role, pool, nodes in plan.placement for node, count in nodes)
-        return Group(*parts, Text(), table(PLACE_HEADERS, rows))
-    return Group(*parts, text(plan.explanation.summary), *reasons(plan.explanation))
+        return Group(*parts, Text(), table(PLACE_HEADERS, rows), *_differences(plan))
+    return Group(*parts, text(plan.explanation.summary), *reasons(plan.explanation), *_differences(plan))
+
+
+def _differences(plan: Plan) -> Iterator[RenderableType]:
+    if plan.differences:
+        yield titled("What differs between one machine and Kubernetes", _list(plan.differences))
+
+
+def _list(lines: Iterable[str]) -> Group:
+    return Group(*(text(f"- {line}") for line in lines))
 
 
 def _help(answer: Explanation) -> Iterator[str]:

@@ -47,6 +47,7 @@ def _document(plan: TrialPlan) -> Json:
             }
             for role in plan.placement
         ],
+        "differences": list(plan.differences),
         "pricePerHour": None if price is None else format_price(price),
         **{name: told[name] for name in _TOLD},
     }

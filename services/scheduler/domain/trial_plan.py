@@ -32,11 +32,15 @@ class RoleTrial:
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """The answer; `price_micros_per_hour` is None where no role is on a public pool."""
+    """The answer; `price_micros_per_hour` is None where no role is on a public pool.
+
+    `differences` say what another kind of place would make of the job.
+    """
 
     standing: Standing
     price_micros_per_hour: int | None
     placement: tuple[RoleTrial, ...] = ()
+    differences: tuple[str, ...] = ()
 
     @property
     def starts(self) -> bool:

@@ -7,8 +7,9 @@ free, that the project's queue has room, and that code which is to be uploaded h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from services.scheduler.domain.portability import differences
 from services.scheduler.domain.terms import Terms
 from services.scheduler.domain.trial_plan import TrialPlan, submitted_job, trial_plan
 from services.scheduler.handlers.standings import StandingHandlers
@@ -16,7 +17,7 @@ from shared.admission import Locations, LookedUp, admit
 from shared.admission import World as Admission
 from shared.admission.directories import Directories
 from shared.auth.principal import Principal
-from shared.catalog import CatalogWatch, asker_of
+from shared.catalog import CatalogWatch, Cluster, asker_of
 from shared.clock import Clock
 from shared.events import Submitted
 from shared.ids import new_job_id
@@ -51,4 +52,6 @@ class PlanHandlers:
         job = submitted_job(submitted, new_job_id(), principal.user_id, spec.metadata.project, self.clock.now())
         gang = Terms.of(job).gang(job)
         asker = self.standings.asker(principal, job)
-        return await self.standings.answered(lambda trials: trial_plan(gang, resolved.roles, trials, asker), gang)
+        plan = await self.standings.answered(lambda trials: trial_plan(gang, resolved.roles, trials, asker), gang)
+        cluster = view.get(Cluster, resolved.cluster)
+        return replace(plan, differences=differences(cluster.spec.engine, resolved)) if cluster is not None else plan

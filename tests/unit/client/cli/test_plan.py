@@ -17,6 +17,7 @@ STARTS = {
     "placement": [{"role": "worker", "pool": "public", "nodes": [{"node": "node-0", "replicas": 9}]}],
     "pricePerHour": "0.36",
     "summary": "starts now",
+    "differences": ["the image is noted and not used"],
 }
 WAITS = {
     "valid": True,
@@ -54,7 +55,7 @@ def test_a_job_that_would_start_is_told_with_its_place_and_price(
     api.on("POST", "/v1/plans", of_json(STARTS))
     outcome = command("plan", "-f", written(tmp_path))
     assert outcome.code == 0
-    for told in ("would start now, 0.36 an hour", "node-0"):
+    for told in ("would start now, 0.36 an hour", "node-0", "- the image is noted and not used"):
         assert told in outcome.out
     assert [request.path for request in api.requests] == ["/v1/plans"]
 
