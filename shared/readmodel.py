@@ -30,7 +30,7 @@ import structlog
 from shared.bus import Bundle, Bus, CaughtUp
 from shared.bus.streams import ARCHIVE
 from shared.jobs import ENDED, IllegalTransitionError, Job, JobState, Recorded, fold
-from shared.rebuildable import open_rebuildable
+from shared.rebuildable import boot_id, open_rebuildable, remove_rebuildable
 from shared.tasks import run_together
 
 _SCHEMA_VERSION: Final = 3
@@ -220,7 +220,7 @@ class JobReadModel:
             stored = dict(self._db.execute("SELECT key, value FROM meta"))
             self.sequence, self._archived = int(stored["sequence"]), int(stored["archived"])
             whole = self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok"
-            same = (stored["stream"], stored["boot"]) == (identity, _boot_id())
+            same = (stored["stream"], stored["boot"]) == (identity, boot_id())
             usable = whole and same and self.sequence <= last and self._archived <= last_archived
             if usable:
                 self._live = {job.id: job for job in self._select("WHERE live = 1", ())}
@@ -234,13 +234,12 @@ class JobReadModel:
     def _rebuild(self, identity: str) -> None:
         self.close()
         self._log.info("readmodel_rebuilt")
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        remove_rebuildable(self._path)
         self._db = open_rebuildable(self._path, _SCHEMA_VERSION)
         self._db.executescript(_SCHEMA)
         self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
         known = "INSERT INTO meta VALUES ('stream', ?), ('boot', ?), ('sequence', '0'), ('archived', '0')"
-        self._db.execute(known, (identity, _boot_id()))
+        self._db.execute(known, (identity, boot_id()))
         self.sequence = self._archived = 0
         self._live = {}
 
@@ -334,14 +333,6 @@ def _sequence_of(recorded: Recorded) -> int:
 def position(job: Job) -> tuple[str, str]:
     """Where a job stands in a list ordered by submission."""
     return job.submitted_at.isoformat(timespec="microseconds"), job.id
-
-
-def _boot_id() -> str:
-    """Which boot of the machine this is; empty where it does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _where(query: JobQuery) -> tuple[str, tuple[object, ...]]:

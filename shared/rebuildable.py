@@ -26,3 +26,17 @@ def open_rebuildable(path: Path, schema_version: int) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def remove_rebuildable(path: Path) -> None:
+    """Throw the file away, with what SQLite has beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def boot_id() -> str:
+    """Which boot of the machine this is; empty where it does not say. A loss of power may have cut a file anywhere."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

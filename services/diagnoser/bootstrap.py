@@ -14,6 +14,7 @@ from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.leases import MachineLeases
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.adapters.ledger_file import LedgerFile
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.api.diagnoses import diagnoses_router
 from services.diagnoser.api.ledger import ledger_router
@@ -46,7 +47,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     keys = settings.public_keys()
     bus = await Bus.connect(settings.bus_options())
     registry = CollectorRegistry()
-    ledger = HealthLedger(bus, clock)
+    ledger = HealthLedger(bus, clock, LedgerFile(settings.ledger_file))
     jobs = JobReadModel(settings.readmodel_file, bus)
     holdings = JobHoldings(jobs)
     log, leaving = CheckLog(bus, clock), asyncio.Event()

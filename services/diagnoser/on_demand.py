@@ -17,6 +17,7 @@ import structlog
 
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.ledger import HealthLedger
+from services.diagnoser.adapters.ledger_file import Listed
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
 from services.diagnoser.check_runs import MACHINE_LABEL
@@ -100,10 +101,8 @@ class OnDemand:
 
         Of several instances that ask for a check of the same name at once, one is heard.
         """
-        await self._ledger.caught_up.wait()
-        await self._log.caught_up.wait()
-        await self._holdings.caught_up.wait()
         await self._caught_up()
+        await self._holdings.caught_up.wait()
         if sum(1 for _ in self._log.checks.under_way()) >= MOST_UNDER_WAY:
             raise ConflictError(f"{MOST_UNDER_WAY} diagnoses are asked for and not done yet; wait for some of them")
         requested = await self._requested(by, wanted, check)
@@ -117,7 +116,7 @@ class OnDemand:
         Raises ForbiddenError or NotFoundError.
         """
         await self._caught_up()
-        check, parts = self._log.checks.by_id.get(diagnosis), self._ledger.book.report(diagnosis)
+        check, parts = self._log.checks.by_id.get(diagnosis), self._ledger.report(diagnosis)
         job = parts[0].job if parts else ""
         if not job or not await self._audience.may_see(principal, job):
             _must_be_admin(principal)
@@ -137,13 +136,14 @@ class OnDemand:
             raise NotFoundError("node", node)
         return entry, names
 
-    def reports(self, principal: Principal, limit: int) -> list[tuple[Check | None, tuple[NodeDiagnosed, ...]]]:
+    async def reports(self, principal: Principal, limit: int) -> list[tuple[Check | None, Listed | None]]:
         """The latest, newest first, those that are under way or gave no report, too; raises ForbiddenError."""
         _must_be_admin(principal)
-        checks, reports = self._log.checks.by_id, self._ledger.book.latest(limit)
-        found = [(checks.get(parts[0].diagnosis), parts) for parts in reports]
-        told = {parts[0].diagnosis for parts in reports}
-        found += [(check, ()) for check in list(checks.values())[-limit:] if check.id not in told]
+        await self._caught_up()
+        checks, reports = self._log.checks.by_id, self._ledger.latest(limit)
+        told = {each.first.diagnosis for each in reports}
+        found: list[tuple[Check | None, Listed | None]] = [(checks.get(each.first.diagnosis), each) for each in reports]
+        found += [(check, None) for check in list(checks.values())[-limit:] if check.id not in told]
         return sorted(found, key=_began, reverse=True)[:limit]
 
     async def _caught_up(self) -> None:
@@ -192,9 +192,11 @@ class OnDemand:
         return {by_name[name]: known[by_name[name]] for name in names}
 
 
-def _began(found: tuple[Check | None, tuple[NodeDiagnosed, ...]]) -> datetime:
-    check, parts = found
-    return parts[0].began if parts else check.requested_at if check else datetime.min.replace(tzinfo=UTC)
+def _began(listed: tuple[Check | None, Listed | None]) -> datetime:
+    check, report = listed
+    if report is not None:
+        return report.first.began
+    return check.requested_at if check is not None else datetime.min.replace(tzinfo=UTC)
 
 
 def _must_be_admin(principal: Principal) -> None:

@@ -56,6 +56,11 @@ class DiagnoserSettings(ServiceSettings, CheckingSettings):
         return self.home / "readmodels" / "diagnoser.sqlite"
 
     @property
+    def ledger_file(self) -> Path:
+        """Where the ledger of node health is."""
+        return self.home / "readmodels" / "diagnoser-ledger.sqlite"
+
+    @property
     def floors(self) -> Floors:
         """What a node must have at least, or at most."""
         return Floors(

@@ -1,16 +1,20 @@
 """The ledger of node health on the stream `NODES`: follows it into the book, and puts on record what diagnoses found.
 
-The book is in memory and is made anew from the stream at each start; the stream keeps the last events of each node for
-ever. `caught_up` is set once the past is read: a diagnosis before that would know nothing. `news` is set when an admin
-wants a node back, and when a job speaks against one.
+The book is in memory, and in a file that a start goes on from; the stream keeps the last events of each node for ever.
+`caught_up` is set once the past is read: a diagnosis before that would know nothing. `news` is set when an admin wants
+a node back, and when a job speaks against one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Final
 
-from services.diagnoser.domain.book import Book
+import structlog
+
+from services.diagnoser.adapters.ledger_file import LedgerFile, Listed
+from services.diagnoser.domain.book import Book, Touched
 from services.diagnoser.domain.health import judgement
 from shared.bus import Bus, CaughtUp
 from shared.bus.streams import NODES
@@ -26,9 +30,12 @@ RATHER_BAD: Final = 0.5
 class HealthLedger:
     """Remembers nodes across jobs."""
 
-    def __init__(self, bus: Bus, clock: Clock) -> None:
+    def __init__(self, bus: Bus, clock: Clock, file: LedgerFile) -> None:
         self._bus = bus
         self._clock = clock
+        self._file = file
+        self._reports: list[NodeDiagnosed] = []
+        self._log = structlog.get_logger(service="diagnoser")
         self._sequence = 0
         self._moved = asyncio.Condition()
         self.book = Book()
@@ -37,17 +44,49 @@ class HealthLedger:
 
     async def run(self) -> None:
         """Follow the stream for ever."""
-        async for batch in self._bus.follow_batches(after=0, stream=NODES, subjects=("tm.node.>",)):
+        stream, last = await self._bus.stream_identity(NODES)
+        self._sequence = self._file.load(self.book, stream, last)
+        try:
+            await self._follow()
+        finally:
+            self._file.close()
+
+    async def _follow(self) -> None:
+        async for batch in self._bus.follow_batches(after=self._sequence, stream=NODES, subjects=("tm.node.>",)):
             for item in batch:
                 if isinstance(item, Recorded):
-                    self.book.take(item)
-                    if isinstance(item.event.data, NodeRecalled | NodeSuspected | NodeLagged):
-                        self.news.set()
+                    self._take(item)
                 self._sequence = item.sequence
                 if isinstance(item, CaughtUp):
                     self.caught_up.set()
+            self._write()
             async with self._moved:
                 self._moved.notify_all()
+
+    def _take(self, recorded: Recorded) -> None:
+        self.book.take(recorded)
+        if isinstance(recorded.event.data, NodeDiagnosed):
+            self._reports.append(recorded.event.data)
+        if isinstance(recorded.event.data, NodeRecalled | NodeSuspected | NodeLagged):
+            self.news.set()
+
+    def _write(self) -> None:
+        """Bring the file up to the book; what cannot be written now is written with what comes next."""
+        try:
+            self._file.write(self.book, self.book.touched, self._reports, self._sequence)
+        except sqlite3.OperationalError as error:
+            self._log.error("ledger_not_written", sequence=self._sequence, reason=str(error))
+        else:
+            self.book.touched = Touched()
+            self._reports.clear()
+
+    def report(self, diagnosis: str) -> tuple[NodeDiagnosed, ...]:
+        """The parts of a report, by node; none where it is unknown or long ago."""
+        return self._file.report(diagnosis)
+
+    def latest(self, limit: int) -> list[Listed]:
+        """The last reports, newest first."""
+        return self._file.latest(limit)
 
     async def take(self, finding: NodeFinding, part: NodeDiagnosed) -> None:
         """Put on record what was found on a node, and whether that makes it suspect, bad or good again.

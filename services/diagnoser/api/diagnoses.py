@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from services.diagnoser.adapters.ledger_file import Listed
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.on_demand import OnDemand, Wanted
 from shared.events import FigureMeasured, NodeDiagnosed, PairMeasured, Time
@@ -86,7 +87,7 @@ class DiagnosisDocument(_Answer):
     pairs: tuple[PairMeasured, ...] = ()
 
     @classmethod
-    def of(cls, check: Check | None, parts: tuple[NodeDiagnosed, ...], *, detailed: bool = True) -> Self:
+    def of(cls, check: Check | None, parts: tuple[NodeDiagnosed, ...]) -> Self:
         """The diagnosis as the API tells it; one of both must be there."""
         first = parts[0] if parts else None
         whole = first is not None and len(parts) == first.node_count
@@ -103,9 +104,17 @@ class DiagnosisDocument(_Answer):
             node_count=len(check.requested.nodes) if check else first.node_count if first else 0,
             in_use=check.in_use if check else (),
             injected=check.requested.inject if check else first.injected if first else (),
-            nodes=tuple(NodeDocument.of(part) for part in parts) if detailed else (),
-            pairs=tuple(pair for part in parts for pair in part.pairs) if detailed else (),
+            nodes=tuple(NodeDocument.of(part) for part in parts),
+            pairs=tuple(pair for part in parts for pair in part.pairs),
         )
+
+    @classmethod
+    def listed(cls, check: Check | None, report: Listed | None) -> Self:
+        """The diagnosis without its figures; one of both must be there."""
+        document = cls.of(check, (report.first,) if report else ())
+        whole = report is not None and report.parts == report.first.node_count
+        state = check.state if check else "finished" if whole else "partial"
+        return document.model_copy(update={"state": state, "nodes": (), "pairs": ()})
 
 
 class ListQuery(BaseModel):
@@ -131,8 +140,8 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
     @router.get("/v1/diagnoses", tags=["diagnoses"])
     async def list_diagnoses(user: CurrentUser, query: Annotated[ListQuery, Query()]) -> Page[DiagnosisDocument]:
         """The latest diagnoses, of jobs and of admins, newest first; without figures."""
-        found = on_demand.reports(user, query.limit)
-        return Page(items=[DiagnosisDocument.of(check, parts, detailed=False) for check, parts in found])
+        found = await on_demand.reports(user, query.limit)
+        return Page(items=[DiagnosisDocument.listed(check, report) for check, report in found])
 
     @router.get("/v1/diagnoses/{diagnosis}", tags=["diagnoses"])
     async def get_diagnosis(user: CurrentUser, diagnosis: str) -> DiagnosisDocument:

@@ -34,7 +34,6 @@ from shared.jobs import Recorded
 VALID_H: Final = 24.0
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
-_REPORTS: Final = 500
 _HOUR_S: Final = 3600
 
 
@@ -75,29 +74,37 @@ class NodePage:
         return self.judged_at is None or self.judged_at <= self.suspected_at
 
 
+@dataclass(slots=True)
+class Touched:
+    """What events have changed: nodes, parts, and values of the fleet by kind and figure."""
+
+    nodes: set[str] = field(default_factory=set)
+    parts: set[str] = field(default_factory=set)
+    fleet: set[tuple[str, str]] = field(default_factory=set)
+
+
 class Book:
-    """The ledger; `take` brings it forward."""
+    """The ledger; `take` brings it forward, and `touched` says what that has changed."""
 
     def __init__(self) -> None:
         self.pages: defaultdict[str, NodePage] = defaultdict(NodePage)
+        self.touched = Touched()
         self._parts: dict[str, Remembered] = {}
         self._fleet: dict[tuple[str, str], deque[float]] = {}
-        self._reports: dict[str, dict[str, NodeDiagnosed]] = {}
 
     def take(self, recorded: Recorded) -> None:
         """One more event of NODES."""
         node, at = node_of_subject(recorded.subject), recorded.event.time
         page = self.pages[node]
-        if isinstance(recorded.event.data, NodeDiagnosed):
-            self._keep(recorded.event.data)
+        self.touched.nodes.add(node)
         match recorded.event.data:
             case NodeDiagnosed() as part if not part.injected:
                 self._diagnosed(page, part, at)
             case NodeSuspected() as failed:
-                self._parts[node] = Remembered(self.belief(node, at).after(fails=1), at)
+                self._remember(node, self.belief(node, at).after(fails=1), at)
                 page.passed_at, page.suspected_at, page.suspected_by = None, at, failed
             case NodeLagged(job=job) as lagged if job != page.lagged_in:
-                self._parts[node] = Remembered(self.belief(node, at).doubted(), at)
+                self._remember(node, self.belief(node, at).doubted(), at)
                 page.passed_at, page.suspected_at, page.suspected_by, page.lagged_in = None, at, lagged, job
             case NodeReported() as reported:
                 page.passed_at = None if page.reported and page.reported != reported else page.passed_at
@@ -142,13 +149,17 @@ class Book:
         page = self.pages.get(node)
         return tuple(page.own.get(figure, ())) if page else ()
 
-    def report(self, diagnosis: str) -> tuple[NodeDiagnosed, ...]:
-        """The parts of a report, by node; none where it is unknown or long ago."""
-        return tuple(part for _node, part in sorted(self._reports.get(diagnosis, {}).items()))
+    def remembered(self, part: str) -> Remembered | None:
+        """What was believed of the part when it was last heard of; None where nothing is known."""
+        return self._parts.get(part)
 
-    def latest(self, limit: int) -> list[tuple[NodeDiagnosed, ...]]:
-        """The last reports, newest first."""
-        return [self.report(diagnosis) for diagnosis in list(reversed(self._reports))[:limit]]
+    def restore_part(self, part: str, remembered: Remembered) -> None:
+        """Put back what was believed of a part."""
+        self._parts[part] = remembered
+
+    def restore_fleet(self, kind: str, figure: str, values: Iterable[float]) -> None:
+        """Put back what sound nodes gave."""
+        self._fleet[kind, figure] = deque(values, maxlen=_FLEET_VALUES)
 
     def _ordered(self, page: NodePage, order: NodeMarked | NodeRecalled, at: datetime) -> None:
         """An admin wants something of the node."""
@@ -163,11 +174,11 @@ class Book:
         """What was believed of the node and its devices is void: somebody has seen to it."""
         for part in [part for part in self._parts if part.partition("/")[0] == node]:
             del self._parts[part]
+            self.touched.parts.add(part)
 
-    def _keep(self, part: NodeDiagnosed) -> None:
-        self._reports.setdefault(part.diagnosis, {})[part.node] = part
-        if len(self._reports) > _REPORTS:
-            self._reports.pop(next(iter(self._reports)))
+    def _remember(self, part: str, belief: Belief, at: datetime) -> None:
+        self._parts[part] = Remembered(belief, at)
+        self.touched.parts.add(part)
 
     def suspects(self, now: datetime) -> Mapping[str, float]:
         """Nodes that are to be looked at again, and how likely each is bad."""
@@ -186,7 +197,7 @@ class Book:
         page.wanted_back_at = None if part.fresh else page.wanted_back_at
         for each in part.beliefs:
             prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
-            self._parts[each.part] = Remembered(Belief(each.evidence, each.fails, prior), at)
+            self._remember(each.part, Belief(each.evidence, each.fails, prior), at)
         if part.verdict != "green":
             page.passed_at = None
             return
@@ -201,6 +212,7 @@ class Book:
 
     def _add(self, kind: str, figure: str, value: float) -> None:
         self._fleet.setdefault((kind, figure), deque(maxlen=_FLEET_VALUES)).append(value)
+        self.touched.fleet.add((kind, figure))
 
 
 def pair_figure(transport: str) -> str:
