@@ -161,15 +161,17 @@ class _Session:
 
     async def _read(self, answers: asyncio.StreamReader | None) -> None:
         """Hand out what comes, until nothing more does; then nobody waits any longer."""
-        while answers is not None and (line := await answers.readline()):
-            self._is_ready = True
-            given = json.loads(line)
-            waiting = self._waiting.get(given.get("id", 0))
-            if waiting is not None and not waiting.done():
-                waiting.set_result(given)
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(OSError("the processes of the test ended"))
+        try:
+            while answers is not None and (line := await answers.readline()):
+                self._is_ready = True
+                given = json.loads(line)
+                waiting = self._waiting.get(given.get("id", 0))
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(given)
+        finally:
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(OSError("the processes of the test ended"))
 
 
 def own_address(nats_url: str) -> str:

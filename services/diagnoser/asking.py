@@ -156,7 +156,7 @@ class Asking:
         sizes: tuple[int, ...] = (),
     ) -> list[TestAnswer]:
         """The same test of all of them at once, as one group."""
-        key, gpu = f"g-{next(self._rounds)}", transport == "nccl"
+        key, gpu = self._key(), transport == "nccl"
         more = {"peers": peers, "transport": transport, "ranks_each": each, "sizes": sizes, "enough": enough}
         requests = [self._request(peer.node, test, gpu, round=key, **more) for peer in peers]
         asked = (self._agents.test(self._subject.machine(request.node), request) for request in requests)
@@ -170,7 +170,7 @@ class Asking:
 
     def _request(self, node: str, test: TestName, gpu: bool, **more: object) -> TestRequest:  # noqa: FBT001
         within = timing(test, gpu=gpu)
-        fields: dict[str, object] = {"round": f"g-{next(self._rounds)}", **more}
+        fields: dict[str, object] = {"round": self._key(), **more}
         return TestRequest(
             session=self._subject.session,
             node=node,
@@ -180,6 +180,10 @@ class Asking:
             devices=tuple(sorted(self._subject.devices.get(node, ()))),
             **fields,  # type: ignore[arg-type]  # as the callers above name them
         )
+
+    def _key(self) -> str:
+        """What no other test is called: what a group of old has left in a store must not be found by a new one."""
+        return f"{self._subject.session}/{next(self._rounds)}"
 
     def _device_count(self, node: str) -> int:
         return max(len(self._subject.devices.get(node, ())), 1)

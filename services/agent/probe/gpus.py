@@ -60,7 +60,12 @@ class Look:
 
 def of_this_machine() -> dict[str, Any]:
     """What NVML says; nothing where there is no driver."""
-    return told_by(importlib.import_module("pynvml")) if DRIVER.exists() else {"gpus": [], "versions": {}}
+    if not DRIVER.exists():
+        return {"gpus": [], "versions": {}}
+    try:
+        return told_by(importlib.import_module("pynvml"))
+    except ImportError as error:
+        return _silent(f"the agent's Python cannot ask the driver: {error}")
 
 
 def told_by(nvml: Any) -> dict[str, Any]:

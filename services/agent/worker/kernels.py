@@ -20,9 +20,12 @@ from .devices import Device
 from .steady import measured
 
 EXACT = 31
-_MULTIPLIER = 6364136223846793005
-_ADDEND = 1442695040888963407
-_SHIFT = 33
+# The constants of splitmix64, as signed numbers.
+_STEP = 0x9E3779B97F4A7C15 - (1 << 64)
+_MIXING = ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64)))
+_MANTISSA_BITS = 23
+_MANTISSA = (1 << _MANTISSA_BITS) - 1
+_ONE = 0x3F800000
 _SIZES = {"bf16": (512, 8192), "fp32": (512, 4096)}
 _CHECKED_SIZES = (512, 4096)
 _TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -35,9 +38,11 @@ Result = dict[str, Any]
 
 
 def drawn(size: int, seed: int, at: torch.device) -> torch.Tensor:
-    """A square of whole numbers that follow from the seed, the same on every device."""
-    numbers = torch.arange(size * size, dtype=torch.int64, device=at) + seed * size * size
-    return (((numbers * _MULTIPLIER + _ADDEND) * _MULTIPLIER + _ADDEND) >> _SHIFT).reshape(size, size)
+    """A square of whole numbers whose bits follow from the seed, the same on every device (splitmix64)."""
+    mixed = (torch.arange(size * size, dtype=torch.int64, device=at) + seed * size * size) * _STEP
+    for shift, times in _MIXING:
+        mixed = (mixed ^ ((mixed >> shift) & ((1 << (64 - shift)) - 1))) * times
+    return (mixed ^ ((mixed >> 31) & ((1 << 33) - 1))).reshape(size, size)
 
 
 def whole_numbers(size: int, seed: int, kind: torch.dtype, at: torch.device) -> torch.Tensor:
@@ -46,8 +51,10 @@ def whole_numbers(size: int, seed: int, kind: torch.dtype, at: torch.device) -> 
 
 
 def full_mantissas(size: int, seed: int, kind: torch.dtype, at: torch.device) -> torch.Tensor:
-    """The square as numbers between -1 and 1 that use all bits."""
-    return ((drawn(size, seed, at) % (1 << 24)).to(torch.float32) / (1 << 23) - 1).to(kind)
+    """The square as numbers from 1 to 2, and from -2 to -1, all bits of whose mantissas are drawn."""
+    bits = drawn(size, seed, at)
+    absolute = ((bits & _MANTISSA) | _ONE).to(torch.int32).view(torch.float32)
+    return (absolute * (1 - 2 * ((bits >> _MANTISSA_BITS) & 1))).to(kind)
 
 
 def checksum(tensor: torch.Tensor) -> str:
@@ -103,7 +110,7 @@ def _rate(device: Device, name: str, limit_s: float, enough: Mapping[str, float]
 def memory(device: Device, limit_s: float, enough: Mapping[str, float]) -> Result:
     """Bandwidth of copying the device's memory, reading and writing counted, and whether the copy is the same."""
     size = min(_COPY_BYTES[device.is_gpu], device.free_bytes() // 4)
-    source = torch.arange(size // 8, dtype=torch.int64, device=device.at) * _MULTIPLIER
+    source = torch.arange(size // 8, dtype=torch.int64, device=device.at) * _STEP
     target = torch.zeros_like(source)
     moved = 2 * source.numel() * source.element_size()
 

@@ -143,6 +143,15 @@ async def test_after_a_cancel_no_process_of_the_session_is_left(workers: Workers
         await asyncio.sleep(0.01)
 
 
+async def test_whoever_waits_for_a_test_that_is_cancelled_is_told_at_once(workers: Workers) -> None:
+    peers = await serving(workers, "n-1", "n-2")
+    waiting = asyncio.create_task(ask(workers, "n-1", "exchange", peers=peers))
+    while workers._sessions["dg-1"]._waiting == {}:
+        await asyncio.sleep(0.01)
+    await workers.cancel("dg-1")
+    assert (await waiting).problem == "the processes of the test ended"
+
+
 async def test_processes_end_with_the_one_that_forked_them(workers: Workers) -> None:
     await serving(workers, "n-1")
     lead, *ranks = pids(workers)

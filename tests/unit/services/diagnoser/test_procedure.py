@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.injection import NoSuchDeviceError, read_injections
 from services.diagnoser.domain.readings import Reading
-from services.diagnoser.domain.reports import Occasion, part_of
 from services.diagnoser.domain.stages import Profile
 from services.diagnoser.procedure import NotWantedError, Procedure
 from shared.agent_facts import Complaint, Gpu
@@ -24,9 +22,9 @@ from shared.clock import ManualClock
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
 from shared.events import Event, NodeSuspected
 from shared.jobs import Recorded
+from tests.support.ledgers import NOW, remember
 from tests.support.probes import answer_of, measurement
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FOUR = ("n-1", "n-2", "n-3", "n-4")
 
 
@@ -96,15 +94,6 @@ def verdicts(examination: Examination, nodes: tuple[str, ...] = FOUR) -> dict[st
 def told(examination: Examination, node: str) -> str:
     finding = examination.finding(node)
     return "; ".join((*finding.problems, *finding.doubts))
-
-
-def remember(book: Book, examination: Examination, nodes: tuple[str, ...], at: datetime = NOW) -> None:
-    """Put the examination into the book, as its events would."""
-    for node in nodes:
-        occasion = Occasion("dg-1", "main", at, {})
-        part = part_of(examination, examination.finding(node), occasion, {}, node_count=len(nodes), now=at)
-        event = Event.of(part, job=node, attempt=0, time=at, owner="", project="")
-        book.take(Recorded(1, f"tm.node.main.{node}.diagnosed", event))
 
 
 async def test_sound_nodes_are_green_and_the_search_is_short() -> None:
@@ -337,7 +326,7 @@ async def test_gpus_are_tested_by_the_same_procedure_and_more_of_them() -> None:
         ("slow-device:n-2:GPU-b:0.85", "GPU-b: bf16 multiplication is"),
         (
             "corrupt-gemm:n-2:GPU-a",
-            "GPU-a: it computed wrong: bf16 exact 512 has checksum 0570a2f1 instead of 0570a2f0",
+            "GPU-a: it computed wrong: bf16 exact 512 has checksum 9dcabc53 instead of 9dcabc52",
         ),
         ("missing-device:n-2:GPU-b", "the driver does not list GPU-b"),
     ],
