@@ -125,7 +125,7 @@ def gang_on(cluster: Cluster, *nodes: str, replicas: int = 2, job: str = "", **p
             "worker",
             index,
             node_id(cluster.namespace, node_name(cluster, nodes[index % len(nodes)])),
-            parts.get("command", "sleep 1000"),
+            _command(parts.get("command", "sleep 1000"), index),
             env={"TM_JOB_ID": job},
             memory_bytes=1 << 26,
             cpu_m=100,
@@ -134,6 +134,10 @@ def gang_on(cluster: Cluster, *nodes: str, replicas: int = 2, job: str = "", **p
     )
     rest = {"image": "registry.example/train:1", **{key: part for key, part in parts.items() if key != "command"}}
     return GangStart(job, 1, "u-me", "default", PLATFORM, made, **rest)
+
+
+def _command(commands: str | tuple[str, ...], index: int) -> str:
+    return commands if isinstance(commands, str) else commands[index]
 
 
 async def belongings(cluster: Cluster) -> Counter[str]:
