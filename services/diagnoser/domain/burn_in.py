@@ -2,12 +2,13 @@
 
 In synchronous training all ranks take the same time for a step, since all wait for the slowest. What tells them apart
 is how that time is made up: the slow one needs long for its own part and hardly waits, the others wait for it. So a
-rank is suspect where its own part (waiting for data left out, since a slow pipeline is no fault of the device) stands
-out from that of the others by `STEP`'s effect and `EXCESS_MS`, and, where waits are known, the others wait longer than
-it does by at least half of what it is slower. Where only step times are known, these must stand out.
+rank is suspect where its own part (waiting for data left out, since a slow pipeline is no fault of the device), in the
+middle over all windows, stands out from that of the others by `STEP`'s effect and `EXCESS_MS`. A hiccup proves nothing:
+in `PERSISTENT` of the windows, each of which is the middle of several steps, it must be slower by half of the effect at
+least, and, where waits are known, the others must wait longer than it does by half of what it is slower. Where only
+step times are known, these are compared.
 
-A hiccup proves nothing: it must be so in `PERSISTENT` of the windows, each of which is the middle of several steps. And
-where more than a quarter of the nodes look slow it is the work that is uneven, and not the nodes.
+Where more than a quarter of the nodes look slow it is the work that is uneven, and not the nodes.
 """
 
 from __future__ import annotations
@@ -51,13 +52,22 @@ class _Compared:
     own_ms: float
     middle_ms: float
     others_wait_ms: float | None
-    is_slow: bool
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it needs longer than the others, and they wait for it."""
+        excess_ms = self.own_ms - self.middle_ms
+        is_waited_for = self.others_wait_ms is None or self.others_wait_ms >= _WAITED_FOR * excess_ms
+        return excess_ms >= STEP.effect / 2 * self.middle_ms and is_waited_for
 
 
 def judge_steps(measured: StepsMeasured, node_of: Mapping[Place, str]) -> BurnInJudged:
     """The ranks that held others up, by what was measured; `node_of` has the node of each replica."""
-    compared = {rank: found for peers in _groups(measured) for rank, found in _compare(peers).items()}
-    slow = [each for rank in measured.ranks if (each := _slow(rank, compared.get(_key(rank), []), node_of))]
+    groups = [_compare(peers) for peers in _groups(measured)]
+    compared = {rank: found for group in groups for rank, found in group.items()}
+    outliers = {rank for group in groups for rank in _outliers(group)}
+    persistent = (rank for rank in measured.ranks if _key(rank) in outliers and _is_persistent(compared[_key(rank)]))
+    slow = [each for rank in persistent if (each := _slow(rank, compared[_key(rank)], node_of))]
     suspects, message = _bounded(slow, len(set(node_of.values())))
     enough = any(len(found) >= FEWEST_WINDOWS for found in compared.values())
     middles = [each.middle_ms for found in compared.values() for each in found]
@@ -111,18 +121,34 @@ def _beside(shares: Sequence[_Share]) -> Iterator[_Compared]:
     known = [wait for wait in waits if wait is not None]
     wait_ms = statistics.median(known) if len(known) == len(shares) else None
     for share in shares:
-        others = own.beside(share.own_ms)
-        ordinary = others if isinstance(others, Ordinary) else Ordinary(others, "the others")
-        excess_ms = share.own_ms - ordinary.median
         longer_ms = wait_ms - share.wait_ms if wait_ms is not None and share.wait_ms is not None else None
-        stands_out = excess_ms >= EXCESS_MS and rule_on(STEP, share.own_ms, ordinary).is_bad
-        is_waited_for = longer_ms is None or longer_ms >= _WAITED_FOR * excess_ms
-        yield _Compared(share.own_ms, ordinary.median, longer_ms, stands_out and is_waited_for)
+        yield _Compared(share.own_ms, _ordinary(own, share.own_ms).median, longer_ms)
+
+
+def _ordinary(peers: Peers, value: float) -> Ordinary:
+    others = peers.beside(value)
+    return others if isinstance(others, Ordinary) else Ordinary(others, "the others")
+
+
+def _outliers(compared: Mapping[Key, Sequence[_Compared]]) -> Iterator[Key]:
+    """Ranks whose own part stands out in the middle over all windows."""
+    middles = {rank: statistics.median(each.own_ms for each in found) for rank, found in compared.items()}
+    peers = Peers(middles.values())
+    for rank, own_ms in middles.items():
+        ordinary = _ordinary(peers, own_ms)
+        if own_ms - ordinary.median >= EXCESS_MS and rule_on(STEP, own_ms, ordinary).is_bad:
+            yield rank
+
+
+def _is_persistent(compared: Sequence[_Compared]) -> bool:
+    slow = sum(each.is_slow for each in compared)
+    return len(compared) >= FEWEST_WINDOWS and slow >= PERSISTENT * len(compared)
 
 
 def _slow(rank: RankSteps, compared: Sequence[_Compared], node_of: Mapping[Place, str]) -> SlowRank | None:
+    """What is told of the rank; None where it was never placed."""
     node, slow = node_of.get((rank.role, rank.index)), [each for each in compared if each.is_slow]
-    if node is None or len(compared) < FEWEST_WINDOWS or len(slow) < PERSISTENT * len(compared):
+    if node is None:
         return None
     own_ms = statistics.median(each.own_ms for each in slow)
     middle_ms = statistics.median(each.middle_ms for each in slow)

@@ -95,6 +95,15 @@ def test_hiccups_of_any_rank_in_some_windows_raise_nothing(seed: int, ranks: int
     assert suspects(synchronous(lambda number, window: 500 if window in hiccups[number] else 50, ranks)) == []
 
 
+def test_on_ranks_that_vary_a_lot_half_as_slow_again_is_found_all_the_same() -> None:
+    found = 0
+    for seed in range(20):
+        shaken = noise(seed, 8, 0.12)
+        ranks = synchronous(lambda n, window, shaken=shaken: 100 * shaken[n][window] * (1.5 if n == 3 else 1), 8)
+        found += suspects(ranks) == ["n-3"]
+    assert found == 20
+
+
 def test_the_reason_has_the_figures() -> None:
     (suspect,) = judged(synchronous(lambda number, _window: 40 if number == 2 else 20, 4)).suspects
     assert (suspect.rank, suspect.node, suspect.compute_ms, suspect.middle_ms, suspect.windows) == (
