@@ -5,6 +5,9 @@ Both rules see the same nodes. dlrover's rule: consecutive pairs, then the nodes
 slowest paired; a node that fails both rounds is bad. Recall is the part of bad nodes that is found, false nodes are
 sound ones that would be taken out, a run. With the ledger the same nodes are used by ten jobs after each other: what is
 found is taken out, and what is learned is kept.
+
+Before that it measures how long a diagnosis takes on this machine, with the real probe and workers. `--device` makes
+the stages of single nodes on the machine's GPUs instead (`benchmarks/device.py`, which needs nothing but PyTorch).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks import device
+from benchmarks.diagnosed_machine import machine_rows
 from benchmarks.report import Row, progress, report
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.blame import PairOutcome
@@ -64,8 +69,18 @@ def main() -> None:
     """Simulate and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the runs")
-    nodes = _TESTED_NODES // 10 if parser.parse_args().quick else _TESTED_NODES
-    rows = [row for case in _cases() for row in _compared(*case, nodes)]
+    parser.add_argument("--device", action="store_true", help="the stages of this machine's devices instead")
+    parser.add_argument("--machine", action="store_true", help="the times on this machine alone")
+    given = parser.parse_args()
+    if given.device:
+        device.main()
+        return
+    nodes = _TESTED_NODES // 10 if given.quick else _TESTED_NODES
+    rows = list(machine_rows())
+    if given.machine:
+        report("diagnoser", rows)
+        return
+    rows += [row for case in _cases() for row in _compared(*case, nodes)]
     rows += [row for noise in _NOISES for row in _with_the_ledger(noise, nodes)]
     report("diagnoser", rows)
 
