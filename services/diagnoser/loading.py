@@ -56,11 +56,13 @@ class Loading:
     async def run(self, gathered: Gathered) -> None:
         """Everything in its order; what was gathered by then is in `gathered` also where this is ended."""
         self.gathered = gathered
-        await self._begin(gathered.tested)
+        await self._begin(gathered.loaded)
         for test in _STAGE_OF:
             await self._test_alone(test)
         able = self._able()
-        self.gathered = replace(self.gathered, paired=tuple(node for node in able if self._gets(node, "pairs")))
+        partners = set(gathered.paired)
+        paired = tuple(node for node in able if node in partners and self._gets(node, "pairs"))
+        self.gathered = replace(self.gathered, paired=paired)
         if len(self.gathered.paired) > 1:
             await self._search()
         search = search_of(self.gathered, self._book)
@@ -73,7 +75,7 @@ class Loading:
     def _able(self) -> tuple[str, ...]:
         """Nodes whose tests have given results."""
         problems = self.gathered.worker_problems
-        return tuple(node for node in self.gathered.tested if len(problems.get(node, ())) <= 1)
+        return tuple(node for node in self.gathered.loaded if len(problems.get(node, ())) <= 1)
 
     # --- one node ----------------------------------------------------------------------------------------------------
 
@@ -89,7 +91,8 @@ class Loading:
 
     async def _test_alone(self, test: TestName) -> None:
         """A test of single nodes; once more, where something is wrong with it."""
-        nodes = [node for node in self._able() if self._gets(node, _STAGE_OF[test]) and self._has_use(node, test)]
+        tested = [node for node in self._able() if node in self.gathered.tested]
+        nodes = [node for node in tested if self._gets(node, _STAGE_OF[test]) and self._has_use(node, test)]
         if not nodes:
             return
         await self._look(test, nodes)

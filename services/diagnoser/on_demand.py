@@ -161,7 +161,8 @@ class OnDemand:
         if wanted.deep:
             await self._refuse_deep(subject, {node: each.name or node for node, each in reported.items()})
         profile = await self._profiles.of_type(wanted.instance_type)
-        plan = Plan(nodes, self._procedure.fresh(subject), machines, devices, profile, wanted.deep)
+        fresh, meets = self._procedure.fresh(subject), self._procedure.meets(subject)
+        plan = Plan(nodes, fresh, machines, devices, profile, wanted.deep, meets)
         return CheckRequested(
             check=check,
             cluster=min(each.cluster for each in reported.values()),

@@ -1,9 +1,9 @@
 """One diagnosis from the first probe to the last test: asks agents, and gives what was gathered to be judged.
 
 Order: every machine is probed; nodes with a problem once more, suspects of the ledger some times more. Nodes whose
-earlier pass holds are done then. The others are put under load (`loading`); where nodes with a valid pass are among
-them, a few of these are partners. A missing answer is a result. Whoever asked says before each step whether it is still
-wanted; the workers of the session are ended however it goes.
+earlier pass holds are done then, where they passed as this gang, too. The others are put under load (`loading`), and
+with them those with a pass: as partners in pairs and in the gang, not by themselves. A missing answer is a result.
+Whoever asked says before each step whether it is still wanted; the workers of the session are ended however it goes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from services.diagnoser.asking import Agents, Asking, Subject
@@ -58,7 +59,8 @@ class Procedure:
         located = replace(subject, leaves={**leaves, **subject.leaves})
         run = _Run(located, self._agents, self._book, self._floors, self._chance, still_wanted)
         try:
-            return await run.examined(self._book.known(subject.nodes, self._clock.now()), self.fresh(subject))
+            known = self._book.known(subject.nodes, self._clock.now())
+            return await run.examined(known, self.fresh(subject), self._met(subject))
         finally:
             await run.close()
 
@@ -79,7 +81,33 @@ class Procedure:
         """Nodes that have no pass that holds."""
         now = self._clock.now()
         unsettled = (node for node in subject.nodes if node not in subject.settled)
-        return tuple(node for node in unsettled if subject.thorough or not self._book.is_valid(node, now))
+        return tuple(node for node in unsettled if subject.thorough or not self._covers(node, subject, now))
+
+    def meets(self, subject: Subject) -> bool:
+        """Whether the nodes are to be tested together."""
+        return bool(self.fresh(subject)) or not self._met(subject).as_gang(subject.nodes)
+
+    def _covers(self, node: str, subject: Subject, now: datetime) -> bool:
+        return self._book.covers(node, subject.profile(node).node_stages, now)
+
+    def _met(self, subject: Subject) -> Met:
+        now = self._clock.now()
+        if subject.thorough:
+            return Met()
+
+        def as_gang(nodes: Sequence[str]) -> bool:
+            stages = {stage for node in nodes for stage in subject.profile(node).gang_stages}
+            return not stages or self._book.has_met(nodes, stages, now)
+
+        return Met(self._book.settled_links(subject.nodes, now), as_gang)
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Which nodes were tested with each other lately: links that are fine, and whether nodes passed as a gang."""
+
+    links: frozenset[str] = frozenset()
+    as_gang: Callable[[Sequence[str]], bool] = lambda _nodes: False
 
 
 class _Run:
@@ -111,22 +139,22 @@ class _Run:
             in_use=subject.in_use,
         )
 
-    async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str]) -> Examination:
+    async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str], met: Met) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
         await self._probe_all()
         await self._probe_again(self._with_problems())
         for _ in range(SUSPECT_PROBES - 1):
             suspects = [node for node in self._subject.nodes if node in known and known[node].is_suspect]
             await self._probe_again([node for node in suspects if node not in self._with_problems()])
-        tested = self._to_test(fresh)
-        if tested:
-            self._gathered = replace(self._gathered, known=known, tested=tested)
+        self._gathered = replace(self._gathered, known=known)
+        self._choose(fresh, met)
+        if self._gathered.loaded:
             await self._put_under_load()
         return self._examination()
 
     async def close(self) -> None:
         """End the workers."""
-        machines = sorted({self._subject.machine(node) for node in self._gathered.tested})
+        machines = sorted({self._subject.machine(node) for node in self._gathered.loaded})
         await asyncio.gather(*(self._agents.cancel(machine, self._subject.session) for machine in machines))
 
     def _examination(self) -> Examination:
@@ -134,7 +162,7 @@ class _Run:
 
     def _plan(self) -> Plan:
         subject, tested = self._subject, self._gathered.tested
-        return Plan(subject.nodes, tested, subject.machines, subject.devices)
+        return Plan(subject.nodes, tested, subject.machines, subject.devices, meets=len(self._gathered.loaded) > 1)
 
     # --- facts -------------------------------------------------------------------------------------------------------
 
@@ -166,14 +194,21 @@ class _Run:
         heard = {node: reading for node, reading in readings.items() if not is_silent(node, injections)}
         return {node: changed_reading(node, reading, injections) for node, reading in heard.items()}
 
-    def _to_test(self, fresh: Sequence[str]) -> tuple[str, ...]:
-        """Sound nodes without a pass that holds, and some with one as their partners; none that others work on."""
+    def _choose(self, fresh: Sequence[str], met: Met) -> None:
+        """Who is put under load: sound nodes without a pass that holds, and all sound ones that never met as a gang.
+
+        In pairs fresh nodes get some of the others as their partners. Nodes on which others work are left alone.
+        """
         examination = self._examination()
         free = [node for node in self._subject.nodes if node not in self._subject.in_use]
-        sound = [node for node in free if not examination.finding(node).problems]
-        wanted = [node for node in sound if node in fresh]
-        partners = [node for node in sound if node not in fresh][: max(len(wanted), _FEWEST_PARTNERS)]
-        return (*wanted, *partners) if wanted else ()
+        sound = tuple(node for node in free if not examination.finding(node).problems)
+        tested = tuple(node for node in sound if node in fresh)
+        others = [node for node in sound if node not in fresh]
+        partners = others[: max(len(tested), _FEWEST_PARTNERS)] if tested else others
+        is_new = bool(tested) or (len(sound) > 1 and not met.as_gang(sound))
+        loaded = (*tested, *others) if is_new else ()
+        paired = (*tested, *partners) if is_new else ()
+        self._gathered = replace(self._gathered, tested=tested, loaded=loaded, paired=paired, settled=met.links)
 
     async def _check(self) -> None:
         if not await self._still_wanted():

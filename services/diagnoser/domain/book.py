@@ -1,7 +1,7 @@
 """The ledger of node health: what is believed of parts, what nodes gave before, and whose pass still holds. Pure.
 
 It is the fold of the events of NODES. A diagnosis leaves the beliefs in the parts that it tested, which fade from then
-on, and its figures, which later ones are compared with. A pass holds for `VALID_H` hours, unless the node is suspect or
+on, and its figures, which later ones are compared with. A pass holds for a day, unless the node is suspect or
 something was heard of it since: a suspicion after a failed job, a rank that held others up, an order, a state, other
 hardware. What looked slow in a job counts once for each job. A diagnosis with pretended faults changes nothing. What
 was believed of a node is void when an admin restores it, or wants it back.
@@ -17,7 +17,9 @@ from typing import Final
 
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
 from services.diagnoser.domain.health import suspicion
-from services.diagnoser.domain.pairing import is_link
+from services.diagnoser.domain.pairing import Pair, is_link
+from services.diagnoser.domain.passes import Passes, gang_name, holds
+from services.diagnoser.domain.stages import NODE_STAGES
 from shared.events import (
     NodeChanged,
     NodeDiagnosed,
@@ -31,7 +33,6 @@ from shared.events import (
 from shared.ids import node_of_subject
 from shared.jobs import Recorded
 
-VALID_H: Final = 24.0
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
 _HOUR_S: Final = 3600
@@ -61,10 +62,15 @@ class NodePage:
     diagnosed_at: datetime | None = None
     suspected_at: datetime | None = None
     passed_at: datetime | None = None
+    passes: Passes = field(default_factory=Passes)
     lagged_in: str = ""
     wanted_back_at: datetime | None = None
     state: str = ""
     own: dict[str, deque[float]] = field(default_factory=dict)
+
+    def void(self) -> None:
+        """No pass of it holds any more."""
+        self.passed_at, self.passes = None, Passes()
 
     @property
     def has_new_sign(self) -> bool:
@@ -102,19 +108,20 @@ class Book:
                 self._diagnosed(page, part, at)
             case NodeSuspected() as failed:
                 self._remember(node, self.belief(node, at).after(fails=1), at)
-                page.passed_at, page.suspected_at, page.suspected_by = None, at, failed
+                page.suspected_at, page.suspected_by = at, failed
+                page.void()
             case NodeLagged(job=job) as lagged if job != page.lagged_in:
                 self._remember(node, self.belief(node, at).doubted(), at)
-                page.passed_at, page.suspected_at, page.suspected_by, page.lagged_in = None, at, lagged, job
+                page.suspected_at, page.suspected_by, page.lagged_in = at, lagged, job
+                page.void()
             case NodeReported() as reported:
-                page.passed_at = None if page.reported and page.reported != reported else page.passed_at
-                page.reported = reported
+                self._reported(page, reported)
             case NodeJudged() as judged:
                 page.judged, page.judged_at = judged, at
             case NodeChanged() as changed:
                 page.state = changed.state
             case NodeMarked() | NodeRecalled() as order:
-                page.passed_at = None
+                page.void()
                 self._ordered(page, order, at)
 
     def belief(self, part: str, now: datetime) -> Belief:
@@ -138,7 +145,28 @@ class Book:
         page = self.pages.get(node)
         if page is None or page.passed_at is None or self.belief(node, now).is_suspect:
             return False
-        return (now - page.passed_at).total_seconds() < VALID_H * _HOUR_S
+        return holds(page.passed_at, now)
+
+    def covers(self, node: str, stages: Iterable[str], now: datetime) -> bool:
+        """Whether a pass of the node holds, and covers these stages."""
+        return self.is_valid(node, now) and self.pages[node].passes.covers(stages, now)
+
+    def settled_links(self, nodes: Iterable[str], now: datetime) -> frozenset[str]:
+        """Ways between these nodes that were passed lately, about which nothing was heard since."""
+        valid = {node for node in nodes if self.is_valid(node, now)}
+        found = (
+            Pair.of(node, other).link
+            for node in valid
+            for other, at in self.pages[node].passes.links.items()
+            if other in valid and holds(at, now) and holds(self.pages[other].passes.links.get(node), now)
+        )
+        return frozenset(link for link in found if not self.belief(link, now).is_suspect)
+
+    def has_met(self, nodes: Iterable[str], stages: Iterable[str], now: datetime) -> bool:
+        """Whether exactly these nodes passed these stages as a gang lately, and nothing was heard of any since."""
+        gang = tuple(nodes)
+        name = gang_name(gang, stages)
+        return all(self.is_valid(node, now) and holds(self.pages[node].passes.gangs.get(name), now) for node in gang)
 
     def fleet(self, kind: str, figure: str) -> tuple[float, ...]:
         """What sound nodes of this kind gave before, each node's last values."""
@@ -160,6 +188,12 @@ class Book:
     def restore_fleet(self, kind: str, figure: str, values: Iterable[float]) -> None:
         """Put back what sound nodes gave."""
         self._fleet[kind, figure] = deque(values, maxlen=_FLEET_VALUES)
+
+    def _reported(self, page: NodePage, reported: NodeReported) -> None:
+        """What a node has; another thing than before is another node."""
+        if page.reported is not None and page.reported != reported:
+            page.void()
+        page.reported = reported
 
     def _ordered(self, page: NodePage, order: NodeMarked | NodeRecalled, at: datetime) -> None:
         """An admin wants something of the node."""
@@ -199,9 +233,9 @@ class Book:
             prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
             self._remember(each.part, Belief(each.evidence, each.fails, prior), at)
         if part.verdict != "green":
-            page.passed_at = None
+            page.void()
             return
-        page.passed_at = at if part.fresh else page.passed_at
+        self._passed(page, part, at)
         for figure in part.figures:
             key = figure.name if figure.device is None else f"{figure.name}/{figure.device}"
             page.own.setdefault(key, deque(maxlen=_OWN_VALUES)).append(figure.value)
@@ -209,6 +243,22 @@ class Book:
         for pair in part.pairs:
             if pair.verdict == "green" and pair.bandwidth_mb_s is not None:
                 self._add(part.kind, pair_figure(pair.transport), pair.bandwidth_mb_s)
+
+    def _passed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
+        """What the green part of a report covers."""
+        if part.fresh:
+            page.passed_at = at
+            page.passes.take_stages(part.stages or NODE_STAGES, at)
+        if part.gang:
+            page.passes.take_gang(part.gang, at)
+        for pair in part.pairs:
+            if pair.verdict == "green" and not pair.failed:
+                self._linked(pair.first, pair.second, at)
+
+    def _linked(self, one: str, other: str, at: datetime) -> None:
+        for node, partner in ((one, other), (other, one)):
+            self.pages[node].passes.take_link(partner, at)
+            self.touched.nodes.add(node)
 
     def _add(self, kind: str, figure: str, value: float) -> None:
         self._fleet.setdefault((kind, figure), deque(maxlen=_FLEET_VALUES)).append(value)

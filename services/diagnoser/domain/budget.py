@@ -32,7 +32,10 @@ DEEP_S: Final[Mapping[int, float]] = {1: 180.0, 2: 900.0, 3: 2700.0, 4: 7200.0}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a diagnosis is going to do: `fresh` are nodes that are tested, `deep` the level of NVIDIA's own tests."""
+    """What a diagnosis is going to do: `fresh` are nodes that are tested, `deep` the level of NVIDIA's own tests.
+
+    Where `meets` says so, the nodes are tested together: they have never been, or one of them is fresh.
+    """
 
     nodes: tuple[str, ...]
     fresh: tuple[str, ...]
@@ -40,11 +43,17 @@ class Plan:
     devices: Mapping[str, Collection[str]] = field(default_factory=dict)
     profile: Profile = EVERYTHING
     deep: int = 0
+    meets: bool = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is put under load."""
+        return not self.fresh and not (self.meets and len(self.nodes) > 1)
 
     @property
     def gpu(self) -> bool:
         """Whether GPUs are tested, which take longer."""
-        return any(self.devices.get(node) for node in self.fresh)
+        return not self.is_idle and any(self.devices.get(node) for node in self.fresh or self.nodes)
 
     @property
     def shares(self) -> int:
@@ -64,16 +73,17 @@ def limit_s(plan: Plan) -> float:
 
 def budget_s(plan: Plan) -> float:
     """Seconds, where no suspect turns up."""
-    if not plan.fresh:
+    if plan.is_idle:
         return _PROBE_S[plan.gpu]
-    tests = min(_BEGIN_S[plan.gpu] + plan.shares * _alone_s(plan) + _together_s(plan), limit_s(plan))
+    alone = plan.shares * _alone_s(plan) if plan.fresh else 0.0
+    tests = min(_BEGIN_S[plan.gpu] + alone + _together_s(plan), limit_s(plan))
     return round(_PROBE_S[plan.gpu] + tests + _deep_s(plan), 1)
 
 
 def most_s(plan: Plan) -> float:
     """Seconds, where as many suspects are tested as can be."""
     least = budget_s(plan)
-    if not plan.fresh:
+    if plan.is_idle:
         return 2 * least
     again = plan.shares * _alone_s(plan) + _PROBE_S[plan.gpu]
     rounds = MAX_ROUNDS * _pair_s(plan) if len(plan.nodes) > 2 else 0.0

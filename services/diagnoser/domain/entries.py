@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from services.diagnoser.domain.beliefs import Belief
-from services.diagnoser.domain.book import VALID_H, Book, NodePage
+from services.diagnoser.domain.book import Book, NodePage
+from services.diagnoser.domain.passes import VALID_H
 
 _WORTH_TELLING: Final = 0.01
 

@@ -23,6 +23,7 @@ from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.hardware import odd_ones
 from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair
+from services.diagnoser.domain.passes import gang_name
 from services.diagnoser.domain.stages import LIMIT_ON_CPUS
 from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
@@ -112,8 +113,25 @@ class Examination:
         """With what the node was tested."""
         return dict(self._all.about.get(node, {}))
 
-    def was_tested(self, node: str) -> bool:
+    def stages(self, node: str) -> tuple[str, ...]:
+        """What a pass of the node covers."""
+        return self._all.profile(node).node_stages if self.was_tested(node) else ()
+
+    @cached_property
+    def gang(self) -> str:
+        """The name of the gang that passed all of it together; empty where somebody did not."""
+        loaded = self._all.loaded
+        stages = {stage for node in loaded for stage in self._all.profile(node).gang_stages}
+        is_whole = self._all.gang is not None or "gang" not in stages
+        all_green = all(self.finding(node).verdict == "green" for node in loaded)
+        return gang_name(loaded, stages) if len(loaded) > 1 and is_whole and all_green else ""
+
+    def was_loaded(self, node: str) -> bool:
         """Whether the node was put under load, and not only looked at."""
+        return node in self._all.loaded
+
+    def was_tested(self, node: str) -> bool:
+        """Whether the node was tested by itself, and was not at most a partner of others."""
         return node in self._all.tested
 
     def kind(self, node: str) -> str:

@@ -28,7 +28,11 @@ class PairValue:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that was measured; `readings` of a node in the order in which they were made."""
+    """All that was measured; `readings` of a node in the order in which they were made.
+
+    Of the nodes that are `loaded` those that are `tested` have no pass; the others are their partners, or meet them as
+    a gang. Links that are `settled` are known to be fine.
+    """
 
     nodes: tuple[str, ...]
     machines: Mapping[str, str]
@@ -40,6 +44,8 @@ class Gathered:
     rounds: tuple[tuple[PairValue, ...], ...] = ()
     known: Mapping[str, Belief] = field(default_factory=dict)
     tested: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    settled: frozenset[str] = frozenset()
     paired: tuple[str, ...] = ()
     worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gang: GangValue | None = None

@@ -57,7 +57,8 @@ def search_of(gathered: Gathered, book: Book) -> Search:
     """The search, with each test judged by all values that there are by now."""
     rulings = PairRulings(gathered, book)
     judged = (tuple(PairOutcome(value.pair, rulings.why(value)) for value in each) for each in gathered.rounds)
-    return Search(gathered.paired, gathered.known, tuple(judged))
+    sound = frozenset(gathered.paired) - frozenset(gathered.tested)
+    return Search(gathered.paired, gathered.known, tuple(judged), gathered.settled, sound)
 
 
 def enough_of_pair(pair: Pair, gathered: Gathered, book: Book) -> dict[str, float]:

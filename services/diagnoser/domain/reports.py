@@ -60,5 +60,7 @@ def part_of(
         about=examination.about(node),
         pairs=examination.pairs(node),
         beliefs=examination.beliefs(node, before),
+        stages=examination.stages(node),
+        gang=examination.gang if examination.was_loaded(node) else "",
         injected=occasion.injected,
     )

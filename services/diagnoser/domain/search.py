@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -38,15 +38,20 @@ Colour = Literal["green", "amber", "red"]
 
 @dataclass(frozen=True)
 class Search:
-    """A search so far: the nodes, what the ledger knows of parts, and the tests of each round."""
+    """A search so far: the nodes, what the ledger knows of parts, and the tests of each round.
+
+    Links that are `settled` were fine lately and are not screened; nodes that are `sound` are trusted without a test.
+    """
 
     nodes: tuple[str, ...]
     known: Mapping[str, Belief] = field(default_factory=dict)
     rounds: tuple[tuple[PairOutcome, ...], ...] = ()
+    settled: frozenset[str] = frozenset()
+    sound: frozenset[str] = frozenset()
 
     def with_round(self, tests: Sequence[PairOutcome]) -> Search:
         """The search after one more round."""
-        return Search(self.nodes, self.known, (*self.rounds, tuple(tests)))
+        return replace(self, rounds=(*self.rounds, tuple(tests)))
 
     @cached_property
     def tests(self) -> tuple[PairOutcome, ...]:
@@ -61,9 +66,17 @@ class Search:
     def next_pairs(self) -> tuple[Pair, ...]:
         """The pairs of the next round; none where the search is over."""
         done = len(self.rounds)
-        if done < SCREENING_ROUNDS:
-            return screening(self.nodes, {node: self._before(node) for node in self.nodes}, done)
+        if done < len(self._screening):
+            return self._screening[done]
         return tuple(self._confirming()) if done < MAX_ROUNDS else ()
+
+    @cached_property
+    def _screening(self) -> tuple[tuple[Pair, ...], ...]:
+        """The rounds in which all are screened; of links that are settled nothing more needs to be known."""
+        suspicion = {node: self._before(node) for node in self.nodes}
+        rounds = (screening(self.nodes, suspicion, number) for number in range(SCREENING_ROUNDS))
+        unsettled = (tuple(pair for pair in pairs if pair.link not in self.settled) for pairs in rounds)
+        return tuple(pairs for pairs in unsettled if pairs)
 
     def colour(self, node: str) -> Colour:
         """What the tests say of a node."""
@@ -101,7 +114,7 @@ class Search:
     @cached_property
     def _confirmations(self) -> Counter[str]:
         """How many tests each node was in since the screening."""
-        later = (test for tests in self.rounds[SCREENING_ROUNDS:] for test in tests)
+        later = (test for tests in self.rounds[len(self._screening) :] for test in tests)
         return Counter(node for test in later for node in test.pair.nodes)
 
     def _of(self, node: str) -> list[PairOutcome]:
@@ -122,7 +135,7 @@ class Search:
             if suspect not in busy and partner is not None:
                 busy.update((suspect, partner))
                 yield Pair.of(suspect, partner)
-        if suspects and len(self.rounds) < SCREENING_ROUNDS + MEANWHILE_ROUNDS:
+        if suspects and len(self.rounds) < len(self._screening) + MEANWHILE_ROUNDS:
             idle = [node for node in self.nodes if node not in busy and node not in suspects]
             yield from screening(idle, {}, len(self.rounds))
 
@@ -136,7 +149,8 @@ class Search:
 
     def _is_trusted(self, node: str) -> bool:
         tests = self._of(node)
-        return bool(tests) and not any(test.failed for test in tests) and self._suspicion(node) < SUSPECT
+        is_known = bool(tests) or node in self.sound
+        return is_known and not any(test.failed for test in tests) and self._suspicion(node) < SUSPECT
 
     def _partner(self, suspect: str, trusted: Sequence[str], busy: set[str]) -> str | None:
         met = Counter(test.pair.partner(suspect) for test in self._of(suspect))

@@ -15,6 +15,10 @@ from shared.diagnosis_wire import TestName
 
 Stage = Literal["facts", "compute", "memory", "hostDevice", "devices", "pairs", "gang"]
 STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
+# Those that a node passes by itself.
+NODE_STAGES: Final[tuple[Stage, ...]] = ("compute", "memory", "hostDevice", "devices")
+# Those of several nodes.
+GANG_STAGES: Final[tuple[Stage, ...]] = ("pairs", "gang")
 
 MIB: Final = 1 << 20
 
@@ -71,6 +75,16 @@ class Profile:
     def has(self, stage: Stage) -> bool:
         """Whether the stage is made."""
         return stage not in self.off
+
+    @property
+    def node_stages(self) -> tuple[Stage, ...]:
+        """Stages of single nodes that are made."""
+        return tuple(stage for stage in NODE_STAGES if self.has(stage))
+
+    @property
+    def gang_stages(self) -> tuple[Stage, ...]:
+        """Stages of several nodes that are made."""
+        return tuple(stage for stage in GANG_STAGES if self.has(stage))
 
     def message_sizes(self, *, gpu: bool) -> tuple[int, ...]:
         """Bytes of the messages of collectives."""

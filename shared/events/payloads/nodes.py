@@ -85,8 +85,9 @@ class NodeDiagnosed(Payload):
 
     The parts with the same `diagnosis` together are its report; a pair is in the part of its first node. `kind` says
     which machines the figures can be compared with. Where `injected` names faults, what was measured was changed on
-    purpose, and nothing follows from it. `fresh` is false where an earlier pass held and only facts were looked at.
-    `about` says with what it was tested: `transport`, versions, and `without`, why not by PyTorch.
+    purpose, and nothing follows from it. `fresh` is false where an earlier pass held: then only facts were looked at,
+    and other nodes may have been tested with it. A pass covers `stages`, and the `gang` (a name made of ids of nodes)
+    that passed together. `about` says with what it was tested: `transport`, versions, `without` why not by PyTorch.
     """
 
     TYPE = "trainmaster.node.diagnosed.v1"
@@ -113,6 +114,8 @@ class NodeDiagnosed(Payload):
     figures: tuple[FigureMeasured, ...] = ()
     pairs: tuple[PairMeasured, ...] = ()
     beliefs: tuple[PartBelief, ...] = ()
+    stages: tuple[str, ...] = ()
+    gang: str = ""
     injected: tuple[str, ...] = ()
 
 

@@ -14,6 +14,7 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.injection import NoSuchDeviceError, read_injections
+from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import Profile
 from services.diagnoser.procedure import NotWantedError, Procedure
@@ -26,6 +27,9 @@ from tests.support.ledgers import NOW, remember
 from tests.support.probes import answer_of, measurement
 
 FOUR = ("n-1", "n-2", "n-3", "n-4")
+OTHERS = ("n-5", "n-6", "n-7", "n-8")
+# Tests that a node makes by itself.
+ALONE = frozenset({"compute", "memory", "hostDevice", "local", "link"})
 
 
 @dataclass
@@ -221,9 +225,54 @@ async def test_of_a_gang_with_one_new_node_few_others_are_tested_again() -> None
     nodes = tuple(f"n-{number}" for number in range(12))
     remember(book, await examined(Cluster(), nodes), nodes)
     examination = await examined(cluster, (*nodes, "new"), book=book)
-    tested = [node for node in (*nodes, "new") if examination.was_tested(node)]
-    assert "new" in tested
-    assert len(tested) == 3
+    assert [node for node in (*nodes, "new") if examination.was_tested(node)] == ["new"]
+    assert {request.node for request in cluster.tests if request.test in ALONE} == {"new"}
+    assert len({node for test in examination.search.tests for node in test.pair.nodes}) == 3
+    assert {request.node for request in cluster.tests if request.test == "gang"} == {*nodes, "new"}
+
+
+async def test_sound_nodes_that_never_met_have_their_links_and_their_gang_tested_and_nothing_else() -> None:
+    book, cluster = Book(), Cluster()
+    for nodes in (FOUR, OTHERS):
+        remember(book, await examined(Cluster(), nodes), nodes)
+    mixed = (*FOUR[:2], *OTHERS[:2])
+    examination = await examined(cluster, mixed, book=book)
+    assert not [request for request in cluster.tests if request.test in ALONE]
+    across = {Pair.of(one, other) for one in mixed[:2] for other in mixed[2:]}
+    assert {test.pair for test in examination.search.tests} == across
+    assert {request.node for request in cluster.tests if request.test == "gang"} == set(mixed)
+    remember(book, examination, mixed)
+    again = Cluster()
+    await examined(again, mixed, book=book)
+    assert again.tests == []
+
+
+async def test_a_bad_node_among_sound_ones_that_never_met_is_found() -> None:
+    book = Book()
+    for nodes in (FOUR, OTHERS):
+        remember(book, await examined(Cluster(), nodes), nodes)
+    mixed = (*FOUR, *OTHERS)
+    examination = await examined(Cluster(), mixed, "flaky:n-3:1", book=book)
+    assert verdicts(examination, mixed) == dict.fromkeys(mixed, "green") | {"n-3": "red"}
+
+
+async def test_a_gang_in_which_somebody_failed_has_not_met() -> None:
+    book, cluster = Book(), Cluster()
+    remember(book, await examined(Cluster(), FOUR, "wrong-collective:n-4"), FOUR)
+    await examined(cluster, FOUR[:3], book=book)
+    assert {request.node for request in cluster.tests if request.test == "gang"} == set(FOUR[:3])
+    assert not [request for request in cluster.tests if request.test in ALONE]
+
+
+async def test_what_was_heard_of_a_node_voids_its_links_and_gangs() -> None:
+    book, cluster = Book(), Cluster()
+    remember(book, await examined(Cluster()), FOUR)
+    failed = NodeSuspected(cluster="main", node="n-1", job="tj-a", attempt=1, rule="xid-79")
+    book.take(Recorded(1, "tm.node.main.n-1.x", Event.of(failed, job="n-1", attempt=0, time=NOW, owner="", project="")))
+    examination = await examined(cluster, book=book)
+    assert [node for node in FOUR if examination.was_tested(node)] == ["n-1"]
+    assert {test.pair for test in examination.search.tests} >= {Pair.of("n-1", other) for other in FOUR[1:3]}
+    assert "gang" in {request.test for request in cluster.tests}
 
 
 async def test_nodes_that_others_work_on_are_not_put_under_load() -> None:

@@ -25,7 +25,9 @@ def plan(count: int, *, gpus: bool = False, fresh: bool = True, shares: int = 1,
         (plan(256, gpus=True, fresh=False), 90),
         (plan(1), 30),
         (plan(4, shares=4), 90),
-        (plan(4, shares=4, fresh=False), 2),
+        (plan(4, shares=4, fresh=False), 20),
+        (plan(4, shares=4, fresh=False, meets=False), 2),
+        (plan(1, fresh=False), 2),
     ],
 )
 def test_the_planned_budget_is_within_what_is_promised(planned: Plan, at_most_s: float) -> None:
