@@ -39,9 +39,12 @@ class ProvisionSettings(ServiceSettings):
 
     nats_user: str = "platform"
     nats_replicas: int = Field(1, description="servers that keep each stream: 1, 3 or 5")
+    nats_log_replicas: int = Field(
+        1, description="servers that keep logs in transit: several go on when one is away, and take a fraction as much"
+    )
     provision_within_s: float = Field(300, gt=0, description="how long to wait for NATS before giving up")
 
-    @field_validator("nats_replicas")
+    @field_validator("nats_replicas", "nats_log_replicas")
     @classmethod
     def _odd(cls, replicas: int) -> int:
         if replicas not in {1, 3, 5}:
@@ -71,7 +74,7 @@ async def _provision(settings: ProvisionSettings) -> None:
     bus = await Bus.connect(settings.bus_options())
     try:
         await bus.check()
-        await provision(bus.js, replicas=settings.nats_replicas)
+        await provision(bus.js, replicas=settings.nats_replicas, log_replicas=settings.nats_log_replicas)
     except APIError as error:
         if error.code != _NO_LEADER_YET and "insufficient" not in str(error.description):
             raise UnavailableError(f"NATS refuses: {error.description}") from error

@@ -45,9 +45,9 @@ _CONSUMER_SETTINGS: Final = (
 _PACE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
 
 
-async def provision(js: JetStreamContext, *, replicas: int = 1) -> None:
+async def provision(js: JetStreamContext, *, replicas: int = 1, log_replicas: int = 1) -> None:
     """Create what is missing; raises ProvisionError on what exists with other settings."""
-    for stream in stream_configs(replicas):
+    for stream in stream_configs(replicas, log_replicas):
         await _stream(js, stream)
     for store in object_store_configs(replicas):
         await _object_store(js, store)

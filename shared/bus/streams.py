@@ -3,8 +3,8 @@
 Sizes are those of one machine; a cluster overrides `replicas`. `JOBS` and `NODES` are truth and are kept; jobs that
 ended long ago move on to `ARCHIVE`. Nobody can take a message out of `ARCHIVE`, nor out of `USAGE`, which bills are
 made of. `LOGS` is transit: bounded, holds a message until its consumers have it and an hour at most, refuses new
-messages when full (the agent then waits, its files are the buffer) and is written without a sync a message where one
-server keeps it (several agree on each message, which needs no less than that).
+messages when full (the agent then waits, its files are the buffer) and is written without a sync a message. Only what
+one server keeps can be; so in a cluster one of them has it, and what that one loses is sent again.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ REACTIONS: Final = (
 )
 
 
-def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
-    """Every stream with the settings that the platform depends on."""
+def stream_configs(replicas: int = 1, log_replicas: int = 1) -> tuple[StreamConfig, ...]:
+    """Every stream with the settings that the platform depends on; how many servers keep each, and LOGS."""
     return (
         StreamConfig(
             name=JOBS,
@@ -175,13 +175,13 @@ def stream_configs(replicas: int = 1) -> tuple[StreamConfig, ...]:
             name=LOGS,
             subjects=["tm.log.>"],
             storage=StorageType.FILE,
-            persist_mode=PersistMode.ASYNC if replicas == 1 else None,
+            persist_mode=PersistMode.ASYNC if log_replicas == 1 else None,
             retention=RetentionPolicy.INTEREST,
             max_age=3600,
             max_bytes=2 * GIB,
             discard=DiscardPolicy.NEW,
             duplicate_window=1,
-            num_replicas=replicas,
+            num_replicas=log_replicas,
         ),
         StreamConfig(
             name=DLQ,

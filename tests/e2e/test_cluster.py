@@ -64,8 +64,8 @@ def http(pods: Pods) -> Iterator[httpx.Client]:
         yield client
 
 
-def run_job(http: httpx.Client, name: str) -> tuple[str, bytes]:
-    """State in which a job ended that says hello, and its log."""
+def run_job(http: httpx.Client, name: str) -> tuple[str, str]:
+    """Id of a job that says hello, and the state in which it ended; asked again where no answer can be given."""
 
     def submitted() -> str | None:
         key = {"idempotency-key": name}
@@ -78,19 +78,24 @@ def run_job(http: httpx.Client, name: str) -> tuple[str, bytes]:
         return found if found in ENDED else None
 
     job = await_(f"{name} is submitted", submitted)
+    return job, await_(f"{job} has ended", state)
 
-    ended = await_(f"{job} has ended", state)
-    log = f"/v1/logs/{job}/1/worker/0"
+
+def log_of(http: httpx.Client, job: str) -> bytes:
+    """The log of the job's replica, complete."""
 
     def content() -> bytes | None:
-        answer = http.get(log, params={"raw": "true", "offset": 0})
+        answer = http.get(f"/v1/logs/{job}/1/worker/0", params={"raw": "true", "offset": 0})
         return answer.content if answer.headers.get("tm-ended") == "true" else None
 
-    return str(ended), await_(f"the log of {job} is complete", content)
+    found: bytes = await_(f"the log of {job} is complete", content)
+    return found
 
 
 def test_a_job_runs_and_its_log_is_kept(http: httpx.Client) -> None:
-    assert run_job(http, "first") == ("Succeeded", b"hello\n")
+    job, state = run_job(http, "first")
+    assert state == "Succeeded"
+    assert log_of(http, job) == b"hello\n"
 
 
 def test_the_gateway_routes_every_prefix_to_the_service_that_serves_it(pods: Pods) -> None:
@@ -131,9 +136,11 @@ def test_containers_cannot_write_where_no_volume_is(pods: Pods) -> None:
 def test_one_server_of_nats_may_die(pods: Pods, http: httpx.Client) -> None:
     dead = pods.of("nats")[1]
     dead.end(signal.SIGKILL)
-    assert run_job(http, "second") == ("Succeeded", b"hello\n")
+    job, state = run_job(http, "second")
+    assert state == "Succeeded"
     pods.start(dead)
     await_("the server is back", lambda: dead.probe("startup"))
+    assert log_of(http, job) == b"hello\n"
 
 
 def test_services_end_well_when_they_are_asked_to(pods: Pods) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from nats.js.api import PersistMode, StreamConfig
 from pydantic import ValidationError
 
 from shared.bus.streams import LOGS, stream_configs
@@ -22,7 +23,10 @@ def test_what_is_no_address_of_nats_is_refused(url: str) -> None:
         ServiceSettings.model_validate({"nats_url": url})
 
 
-def test_only_a_single_server_writes_the_transit_of_logs_without_syncing() -> None:
-    modes = {replicas: {str(c.name): c.persist_mode for c in stream_configs(replicas)}[LOGS] for replicas in (1, 3)}
-    assert modes[1] is not None
-    assert modes[3] is None
+def test_the_transit_of_logs_is_written_without_syncing_unless_several_servers_keep_it() -> None:
+    def logs(log_replicas: int) -> StreamConfig:
+        (config,) = (config for config in stream_configs(3, log_replicas) if config.name == LOGS)
+        return config
+
+    assert (logs(1).num_replicas, logs(1).persist_mode) == (1, PersistMode.ASYNC)
+    assert (logs(3).num_replicas, logs(3).persist_mode) == (3, None)

@@ -224,6 +224,7 @@ def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[M
         ({"natss": {}}, "additional properties 'natss' not allowed"),
         ({"watchdog": {"replicas": 2}}, "at '/watchdog/replicas': value must be 1"),
         ({"nats": {"replicas": 2}}, "at '/nats/replicas'"),
+        ({"nats": {"replicas": 1, "logReplicas": 3}}, "no more servers than nats.replicas says"),
         ({"nats": {"storage": {"size": "3Gi"}}}, "nats.storage.size must be 4Gi or more"),
         ({"networkPolicy": {"gateway": []}}, "at '/networkPolicy/gateway'"),
         ({"logs": {"replicas": 2}}, "set logs.persistence.accessMode to ReadWriteMany"),
