@@ -174,6 +174,8 @@ class SimulatedKubelet:
         if pod.item.get("status", {}).get("phase") not in ENDED:
             await self._until_ended(pod)
         await pod.deleted.wait()
+        if pod.item["status"]["phase"] not in ENDED:
+            await self._write(pod, PodStatus(pod.item, self._nodes[pod.node].address).never_made(_now()))
         await self._let_go(pod)
 
     async def _until_ended(self, pod: Pod) -> None:

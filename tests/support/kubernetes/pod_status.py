@@ -8,6 +8,7 @@ from typing import Literal
 
 from tests.support.kubernetes.registry import timestamp
 from tests.support.kubernetes.resources import Json
+from tests.support.kubernetes.scripts import KILLED
 
 Truth = Literal["True", "False"]
 
@@ -62,10 +63,21 @@ class PodStatus:
                 init.append(_container(each, state, ready="terminated" in state))
         return self._status("Failed", now, main, initialized="False") | {"initContainerStatuses": init}
 
+    def never_made(self, now: datetime) -> Json:
+        """Deleted before its container was made."""
+        lost = {
+            "exitCode": KILLED,
+            "reason": "ContainerStatusUnknown",
+            "message": "The container could not be located when the pod was terminated",
+            "startedAt": None,
+            "finishedAt": None,
+        }
+        return self._status("Failed", now, self._containers({"terminated": lost}))
+
     def evicted(self, now: datetime, message: str) -> Json:
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
         status = self._status(
-            "Failed", now, self._containers({"terminated": self._terminated(now, Exit(137, "Error"))})
+            "Failed", now, self._containers({"terminated": self._terminated(now, Exit(KILLED, "Error"))})
         )
         status["conditions"].append({**disruption, "message": message, "lastTransitionTime": timestamp(now)})
         return status | {"reason": "Evicted", "message": message}

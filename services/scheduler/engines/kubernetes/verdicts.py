@@ -85,7 +85,13 @@ def _of_pod(gang: GangSeen, pod: PodSeen, loss: NodeLoss | None) -> Verdict:
 
 def _judged(gang: GangSeen, pod: PodSeen, ended: Ended) -> Ended:
     """An end that followed a deletion is nobody's own doing but of who deleted the pod."""
-    if pod.deleted_at is None or ended.at + _CLOCKS_DIFFER < pod.deleted_at or ended.exit.cause != "exited":
+    if pod.deleted_at is None or ended.at + _CLOCKS_DIFFER < pod.deleted_at or ended.exit.displaced:
+        return ended
+    if ended.exit.cause == "never-started":
+        # A kubelet says of a container that it had not made yet that it could not be located, and gives no time.
+        at = max(ended.at, gang.stopped_at or ended.at)
+        return Ended(at, _unseen_exit(gang, pod))
+    if ended.exit.cause != "exited":
         return ended
     if gang.is_stopping:
         return Ended(ended.at, ended.exit.model_copy(update={"cause": "stopped"}))

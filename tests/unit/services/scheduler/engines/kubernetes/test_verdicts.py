@@ -69,6 +69,23 @@ def test_a_pod_that_was_removed_before_it_started_never_started():
     assert (stopped.cause, stopped.message) == ("never-started", "the gang was stopped before it was started")
 
 
+def test_a_container_that_a_deletion_kept_from_being_made_is_no_failure_of_its_own():
+    said = ReplicaExit(cause="never-started", message="its container could not be started (ContainerStatusUnknown)")
+    before_the_stop = LATER - timedelta(seconds=1)  # times of pods are whole seconds
+    deleted = replace(POD, ended=Ended(before_the_stop, said), deleted_at=before_the_stop)
+    stopped = verdict(STOPPING, Evidence(deleted), NOW).ended
+    assert (stopped.at, stopped.exit.message) == (LATER, "the gang was stopped before it was started")
+    assert verdict(RELEASED, Evidence(deleted), NOW).ended.exit.message == "somebody deleted its pod"
+    long_before = replace(deleted, deleted_at=LATER + timedelta(seconds=30))
+    assert verdict(STOPPING, Evidence(long_before), NOW).ended.exit == said
+
+
+def test_a_place_that_others_had_taken_is_told_even_if_the_pod_is_deleted_at_once():
+    taken = ReplicaExit(cause="never-started", message="others hold it", displaced=True)
+    deleted = replace(POD, ended=Ended(LATER, taken), deleted_at=LATER)
+    assert verdict(STOPPING, Evidence(deleted), NOW).ended.exit == taken
+
+
 def test_a_stopped_pod_that_never_told_its_end_is_stopped_nevertheless():
     assert verdict(STOPPING, Evidence(gone=LastSeen(RUNNING, NOW)), NOW).ended.exit.cause == "stopped"
 
