@@ -19,6 +19,7 @@ from typing import Final
 
 from shared.ids import host_name
 from shared.jobspec.reserved import MASTER_ROLE, role_token
+from shared.replica import python_files
 from shared.units import KIB
 
 ETC_DIR: Final = "/etc/trainmaster"
@@ -115,7 +116,7 @@ class GangEnvironment:
     def files(self) -> dict[str, str]:
         """Texts by path relative to the directory of the gang's files; the same for every replica."""
         hosts = {f"hosts/{role}": "".join(f"{host}\n" for host in names) for role, names in self._hosts.items()}
-        return hosts | {"hostfile": "".join(self._hostfile_lines())}
+        return {**hosts, "hostfile": "".join(self._hostfile_lines()), **python_files()}
 
     def variables(self, role: str, index: int) -> dict[str, str]:
         """All variables of one replica, the job's own included."""

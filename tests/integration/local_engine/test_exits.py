@@ -16,6 +16,7 @@ from services.agent.phases import declared_in
 from services.scheduler.engines.local.engine import LocalSettings
 from services.scheduler.engines.local.memory_groups import find_memory_groups
 from shared.events import OutOfMemory
+from shared.replica import python_files
 from tests.support.local_engine import PYTHON, Bench, appears, bench, gang_of, identity, log_of, replica_dir
 
 
@@ -110,7 +111,7 @@ async def test_training_code_imports_the_hook_behind_what_the_job_has_for_itself
     desk: Bench, home: Path, own: dict[str, str]
 ):
     look = f"{sys.executable} -c 'import sys, trainmaster_hook as hook; print(sys.path[1], hook.watch_steps(0, [1]))'"
-    gang = gang_of(f"mkdir -p /tmp/own; {look}", env=own)
+    gang = gang_of(f"mkdir -p /tmp/own; {look}", env=own, files=python_files())
     await desk.run(gang)
     first, batches = log_of(home, gang).splitlines()[-1].split(maxsplit=1)
     assert first == own.get("PYTHONPATH", first)

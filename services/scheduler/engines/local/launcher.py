@@ -32,7 +32,6 @@ from services.scheduler.engines.local.preparation import (
     FILES,
     HOSTS,
     LOOPBACK,
-    PYTHON,
     describe_replica,
     event_files_on_host,
 )
@@ -41,6 +40,7 @@ from services.scheduler.engines.local.sandbox_probe import NoSandbox
 from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
 from shared.clock import Clock, rfc3339
 from shared.logs_wire import PHASE_FILE
+from shared.replica import PYTHON_DIR
 
 RUNNER: Final = Path(runner.__file__).resolve()
 # Python compiles a script anew at each start, which costs 5 ms; importing the runner above has left a compiled one.
@@ -215,7 +215,7 @@ def _with_real_paths(env: Mapping[str, str], files: Path) -> dict[str, str]:
 
 def _python_path(env: Mapping[str, str], files: str) -> dict[str, str]:
     """What training code may import of the platform, behind what the job wants."""
-    return {"PYTHONPATH": ":".join(filter(None, (env.get("PYTHONPATH"), f"{files}/{PYTHON}")))}
+    return {"PYTHONPATH": ":".join(filter(None, (env.get("PYTHONPATH"), f"{files}/{PYTHON_DIR}")))}
 
 
 def _open(path: Path, flags: int, stack: ExitStack) -> int:

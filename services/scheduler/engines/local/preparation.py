@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -30,9 +29,6 @@ CODE: Final = "/code"
 LOOPBACK: Final = "127.0.0.1"
 HOSTS: Final = "hosts"
 FILES: Final = "trainmaster"
-PYTHON: Final = "python"
-"""Directory beside the gang's files that training code can import from."""
-HOOK: Final = "trainmaster_hook.py"
 
 
 def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
@@ -106,9 +102,6 @@ def _lay_etc(target: Path, gang: GangStart) -> None:
         path = partial / FILES / _relative(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    hook = partial / FILES / PYTHON / HOOK
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_bytes((resources.files("shared.replica") / HOOK).read_bytes())
     partial.rename(target)
 
 

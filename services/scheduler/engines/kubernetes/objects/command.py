@@ -4,6 +4,9 @@ The waiting shell is process 1. The kernel ends everything with it, as on one ma
 parents are gone; and it hands a TERM on to every process, since process 1 alone would get it and ignore it. After a
 TERM it stays until all of them have ended, so that each has the whole grace. The exit code is the command's, or 128 + N
 where signal N ended it.
+
+What training code may import of the platform stands behind what the job or the image has in `PYTHONPATH`; only a shell
+in the container knows the latter.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from __future__ import annotations
 from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.environment import doubled
+from shared.environment import ETC_DIR
+from shared.replica import PYTHON_DIR
 
+_IMPORTS: Final = f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{ETC_DIR}/{PYTHON_DIR}"\n'
 # A wait that a TERM interrupts tells 143, so it is made once more; a shell that has told the end of the command before
 # answers that with 127.
-SUPERVISOR: Final = """\
+_WAITING: Final = """\
 stopping=
 finish() { [ -z "$stopping" ] || while kill -0 -1 2>/dev/null; do sleep 1; done; exit "$1"; }
 trap 'stopping=1 termed=1; kill -TERM -1 2>/dev/null' TERM
@@ -29,6 +35,7 @@ while :; do
   told=$code
 done
 """
+SUPERVISOR: Final = _IMPORTS + _WAITING
 
 
 def command_line(command: str) -> list[str]:

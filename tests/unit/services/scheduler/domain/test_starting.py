@@ -85,7 +85,7 @@ def test_directories_and_grace_come_from_the_spec():
 
 
 def test_the_gangs_files_are_given_along():
-    assert set(started().files) == {"hosts/worker", "hosts/master", "hostfile"}
+    assert set(started().files) == {"hosts/worker", "hosts/master", "hostfile", "python/trainmaster_hook.py"}
 
 
 def test_deepspeed_finds_its_hosts_only_where_there_are_several():

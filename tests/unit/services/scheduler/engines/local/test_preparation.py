@@ -28,7 +28,6 @@ def test_etc_has_the_host_s_names_and_the_gang_s(tmp_path: Path):
     assert hosts.startswith(Path("/etc/hosts").read_text().rstrip("\n"))
     assert hosts.endswith(f"127.0.0.1 {gang.id}-worker-1.{gang.id} {gang.id}-worker-1\n")
     assert (gang_dir.etc / "trainmaster/hostfile").read_text() == "x\n"
-    assert "def watch_steps(" in (gang_dir.etc / "trainmaster/python/trainmaster_hook.py").read_text()
     assert (gang_dir.etc / "trainmaster/hosts/worker").read_text() == "y\n"
 
 

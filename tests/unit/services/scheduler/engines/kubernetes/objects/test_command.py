@@ -42,6 +42,17 @@ def test_the_exit_code_is_the_commands(shell, command, code):
     assert run(shell, command).returncode == code
 
 
+@pytest.mark.parametrize(
+    ("of_the_image", "found"),
+    [("", "/etc/trainmaster/python"), ("/opt/own", "/opt/own:/etc/trainmaster/python")],
+)
+def test_training_code_imports_what_the_platform_lays_behind_what_the_image_has(
+    shell, monkeypatch, of_the_image, found
+):
+    monkeypatch.setenv("PYTHONPATH", of_the_image)
+    assert run(shell, 'echo "$PYTHONPATH"').stdout == f"{found}\n"
+
+
 def test_a_command_may_use_what_bash_has(shell):
     assert run(shell, "[[ -n $BASH_VERSION ]] && a=(1 2) && echo ${#a[@]}").stdout == "2\n"
 

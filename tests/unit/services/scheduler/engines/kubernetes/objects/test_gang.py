@@ -80,7 +80,7 @@ def test_files_stand_at_their_names_whatever_config_maps_they_are_in():
     pod = first_pod(a_gang({"worker": 10_000}))
     files = next(volume for volume in pod["spec"]["volumes"] if volume["name"] == "files")
     paths = [item["path"] for source in files["projected"]["sources"] for item in source["configMap"]["items"]]
-    assert paths == ["hosts/worker", "hostfile"]
+    assert paths == ["hosts/worker", "hostfile", "python/trainmaster_hook.py"]
     assert len(files["projected"]["sources"]) == 2
 
 
