@@ -49,6 +49,7 @@ KINDS: Final = (
     Kind("Group", "groups", "/v1/auth/groups"),
     Kind("Rule", "rules", "/v1/rules"),
     Kind("Notification", "notifications", "/v1/notifications"),
+    Kind("Cluster", "clusters", "/v1/clusters", read_only=True),
     Kind("Node", "nodes", "/v1/nodes", read_only=True),
     Kind("QueueEntry", "queue", "/v1/queue", read_only=True),
     Kind("Incident", "incidents", "/v1/incidents", read_only=True),

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry
 
+from services.scheduler.api.clusters import clusters_router
 from services.scheduler.api.documents import instance_types_router, pools_router
 from services.scheduler.api.gang_code import gang_code_router
 from services.scheduler.api.nodes import nodes_router
@@ -32,7 +33,8 @@ from services.scheduler.control.starter import GangStarter
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
-from services.scheduler.engines.opening import OpenEngine, open_engine
+from services.scheduler.engines.clusters import ClusterEngines
+from services.scheduler.engines.opening import OpenEngines, open_engines
 from services.scheduler.handlers.nodes import NodeHandlers
 from services.scheduler.handlers.offers import OfferHandlers
 from services.scheduler.handlers.plans import PlanHandlers
@@ -68,6 +70,8 @@ from shared.telemetry import Tracing
 from shared.vault import Vault
 
 SWEEP_DATA_S: Final = 10.0
+INVENTORY_S: Final = 10.0
+"""How long clusters are waited for at the start where there are several."""
 
 
 class SchedulerService:
@@ -75,11 +79,11 @@ class SchedulerService:
 
     name = "scheduler"
 
-    def __init__(self, settings: SchedulerSettings, bus: Bus, opened: OpenEngine, clock: Clock) -> None:
+    def __init__(self, settings: SchedulerSettings, bus: Bus, opened: OpenEngines, clock: Clock) -> None:
         self._settings = settings
         self._bus = bus
-        self._engine = engine = opened.engine
-        self._close_engine = opened.close
+        self._engine = ClusterEngines(opened.engines, clock)
+        self._close_engines = opened.close
         self._clock = clock
         self._stopping = asyncio.Event()
         self._world = World()
@@ -100,21 +104,14 @@ class SchedulerService:
         self._controller: Controller | None = None
         self._nodes = NodeRegistry(
             bus=bus,
-            cluster=settings.cluster,
+            clusters=self._engine.clusters,
             world=self._world,
             clock=clock,
             metrics=self._metrics,
             cap_percent=settings.quarantine_max_percent,
             on_change=self._on_cluster_changed,
         )
-        self._inventory = InventoryKeeper(
-            engine=engine,
-            cluster=settings.cluster,
-            catalog=self._catalog,
-            store=CatalogStore(bus),
-            clock=clock,
-            registry=self._nodes,
-        )
+        self._inventories = [self._inventory_of(cluster) for cluster in self._engine.clusters]
         self._jobs.on_event(self._on_event)
         self._catalog.on_change(self._on_catalog_changed)
         self.app = self._make_app()
@@ -131,7 +128,7 @@ class SchedulerService:
             await end(work, stopped)
             self._jobs.close()
             self._book.close()
-            await self._close_engine()
+            await self._close_engines()
             await self._bus.close()
 
     async def stop(self) -> None:
@@ -144,7 +141,7 @@ class SchedulerService:
             self._catalog.run(),
             self._revocations.run(),
             self._nodes.run(),
-            self._inventory.run(),
+            *(inventory.run() for inventory in self._inventories),
             self._book.run(),
             self._meter_ends(),
             self._schedule(),
@@ -172,11 +169,38 @@ class SchedulerService:
                 await broker.stop()
 
     async def _schedule(self) -> None:
-        await self._inventory.refresh()
+        await self._know_inventories()
         await self._nodes.caught_up.wait()
         await self._jobs.caught_up.wait()
         self._world.take_all(self._jobs.live())
         await self._leadership.run(self._lead)
+
+    async def _know_inventories(self) -> None:
+        """Ask every cluster what it has; of several, those that do not answer soon are not waited for."""
+        if len(self._inventories) == 1:
+            await self._inventories[0].refresh()
+            return
+        patience = asyncio.create_task(self._clock.sleep(INVENTORY_S))
+        asking = asyncio.create_task(self._ask_inventories())
+        try:
+            await asyncio.wait({asking, patience}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(patience, asking)
+
+    async def _ask_inventories(self) -> None:
+        """Whatever fails is asked for again soon, see `InventoryKeeper.run`."""
+        await asyncio.gather(*(inventory.refresh() for inventory in self._inventories), return_exceptions=True)
+
+    def _inventory_of(self, cluster: str) -> InventoryKeeper:
+        return InventoryKeeper(
+            engine=self._engine.of(cluster),
+            cluster=cluster,
+            is_first=cluster == self._engine.clusters[0],
+            catalog=self._catalog,
+            store=CatalogStore(self._bus),
+            clock=self._clock,
+            registry=self._nodes,
+        )
 
     async def _sweep_data(self) -> None:
         """Remove data of gangs that have ended and that the engine has let go of."""
@@ -199,6 +223,7 @@ class SchedulerService:
             jobs=self._jobs,
             world=self._world,
             engine=self._engine,
+            clusters=self._engine.clusters,
             starter=self._starter,
             clock=self._clock,
             metrics=self._metrics,
@@ -254,6 +279,7 @@ class SchedulerService:
             routers=[
                 pools_router(offers, self._world),
                 instance_types_router(offers),
+                clusters_router(self._catalog, self._world),
                 nodes_router(nodes),
                 queue_router(standings),
                 plans_router(plans),
@@ -282,4 +308,4 @@ async def bootstrap(settings: SchedulerSettings, clock: Clock | None = None) -> 
     """The scheduler over its engine, ready to run; raises UnavailableError where that or NATS is not there."""
     clock = clock or SystemClock()
     bus = await Bus.connect(settings.bus_options())
-    return SchedulerService(settings, bus, await open_engine(settings, bus, clock), clock)
+    return SchedulerService(settings, bus, await open_engines(settings, bus, clock), clock)

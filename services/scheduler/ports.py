@@ -267,9 +267,13 @@ class ReplicaExited:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """All that happened before `observe` was called is told; the engine knows these gangs and no others."""
+    """All that happened before `observe` was called is told; the engine knows these gangs and no others.
+
+    Where several clusters are observed together each of them catches up for itself.
+    """
 
     gangs: frozenset[GangId]
+    cluster: str = ""
 
 
 class ExecRefusedError(TrainmasterError):

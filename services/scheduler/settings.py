@@ -29,10 +29,10 @@ class SchedulerSettings(AssetSettings, QuarantineSettings, KubernetesSettings):
 
     nats_user: str = "scheduler"
     engine: Literal["local", "kubernetes"] = Field(
-        "local", description="what runs replicas: this machine, or a Kubernetes cluster"
+        "local", validate_default=True, description="what runs replicas: this machine, or a Kubernetes cluster"
     )
     home: Path = Field(Path.home() / ".trainmaster", description="directory that holds gangs and read models")
-    cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that this scheduler places in")
+    cluster: str = Field(FIRST_CLUSTER, min_length=1, description="name of the cluster that jobs are placed in")
     machine: str = Field(default_factory=socket.gethostname, min_length=1, description="name of this machine")
     nodes: int = Field(1, ge=1, le=64, description="as how many nodes the local engine offers this machine")
     leaves: int = Field(0, ge=0, le=64, description="under how many leaf switches these nodes stand; 0 has no labels")
@@ -44,6 +44,14 @@ class SchedulerSettings(AssetSettings, QuarantineSettings, KubernetesSettings):
         description="under how many spine switches the leaves stand; 0 has no labels",
     )
     instance: str = Field("", description="name of this scheduler among several; each needs a home of its own, too")
+
+    @field_validator("engine")
+    @classmethod
+    def _has_clusters(cls, engine: str, info: ValidationInfo) -> str:
+        """Clusters are Kubernetes'."""
+        if engine != "kubernetes" and info.data.get("kube_contexts"):
+            raise ValueError("give kubernetes, since kube_contexts names clusters")
+        return engine
 
     @field_validator("spines")
     @classmethod

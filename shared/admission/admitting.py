@@ -27,7 +27,9 @@ def admit(judged: JudgedJob, found: LookedUp, missing: Collection[str]) -> tuple
         raise ForbiddenError(f"you are no member of the dedicated pool {names}; ask an admin to be made one")
     if judged.job is None or wrong:
         raise InvalidInputError(wrong[:VIOLATIONS_MAX])
-    return judged.job, _resolved(judged.job, found.answers)
+    spec = judged.job.spec.model_copy(update={"cluster": found.cluster})
+    job = judged.job.model_copy(update={"spec": spec})
+    return job, _resolved(job, found.answers)
 
 
 def _beside(told: Iterable[Violation], more: Iterable[Violation]) -> Iterator[Violation]:

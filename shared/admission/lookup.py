@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from shared.admission.clusters import cluster_of
 from shared.admission.locations import no_directory
 from shared.admission.mountable import mount_violations
 from shared.admission.references import (
@@ -53,13 +54,16 @@ class LookedUp:
 
     answers: tuple[Answer, ...]
     places: tuple[Place, ...]
+    cluster: str = FIRST_CLUSTER
 
     @classmethod
     def of(cls, parts: JobParts, world: World) -> Self:
         """Look everything up."""
-        found = tuple(_answers(parts, world))
+        cluster = cluster_of(parts.cluster, world.catalog)
+        found = tuple(_answers(parts, world, cluster))
         places = (needed for place, answer in found for needed in _place(place, answer))
-        return cls(tuple(answer for _, answer in found), tuple(places))
+        name = cluster.name if isinstance(cluster, Cluster) else FIRST_CLUSTER
+        return cls(tuple(answer for _, answer in found), tuple(places), name)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -77,9 +81,11 @@ class LookedUp:
         return (*wrong, *(place.missing() for place in self.places if place.path in missing))
 
 
-def _answers(parts: JobParts, world: World) -> Iterator[tuple[str, Answer]]:
+def _answers(parts: JobParts, world: World, found: Cluster | Violation | None) -> Iterator[tuple[str, Answer]]:
     """Each reference with the place that names it."""
-    yield from (("", violation) for violation in (*_project(parts, world), *_cluster(parts, world)))
+    cluster = found if isinstance(found, Cluster) else None
+    wrong = [found] if isinstance(found, Violation) else []
+    yield from (("", violation) for violation in (*_project(parts, world), *wrong, *_mounts(parts, cluster)))
     if parts.image is not None:
         yield "/spec/image", image_of(parts.image, world, world.catalog.get(Project, parts.project or DEFAULT_PROJECT))
     if parts.code is not None:
@@ -89,17 +95,17 @@ def _answers(parts: JobParts, world: World) -> Iterator[tuple[str, Answer]]:
         place, mounted = pointer(("spec", "mounts", index, key)), mount_of(index, mount, world)
         yield place, mounted
         if isinstance(mounted, ResolvedMount):
-            yield from ((place, violation) for violation in mount_violations(index, mounted, _present(world)))
+            yield from ((place, violation) for violation in mount_violations(index, mounted, cluster))
     for variable, secret in parts.secrets.items():
         place = pointer(("spec", "secrets", variable))
         violation = secret_violation(secret, place, world.catalog, world.asker)
         if violation is not None:
             yield place, violation
     for index, role in parts.roles.items():
-        place, found = pointer(("spec", "roles", index)), role_of(index, role, world)
-        yield place, found
-        if isinstance(found, ResolvedRole):
-            yield from ((place, violation) for violation in _sizes(index, found, role.replicas, world))
+        place, taken = pointer(("spec", "roles", index)), role_of(index, role, world, cluster.name if cluster else None)
+        yield place, taken
+        if isinstance(taken, ResolvedRole) and cluster is not None:
+            yield from ((place, violation) for violation in size_violations(index, taken, role.replicas, cluster))
 
 
 def _place(place: str, answer: Answer) -> Iterator[Place]:
@@ -121,17 +127,7 @@ def _project(parts: JobParts, world: World) -> Iterator[Violation]:
         yield Violation("/metadata/project", "unknown-project", sentence)
 
 
-def _present(world: World) -> Cluster | None:
-    return world.catalog.get(Cluster, FIRST_CLUSTER)
-
-
-def _cluster(parts: JobParts, world: World) -> Iterator[Violation]:
-    cluster = _present(world)
+def _mounts(parts: JobParts, cluster: Cluster | None) -> Iterator[Violation]:
     if parts.mounts and cluster is not None and not cluster.spec.mounts:
         sentence = f"mounts do not work here: {cluster.spec.mounts_hint or 'the engine cannot make them'}"
         yield Violation("/spec/mounts", "mounts-unavailable", sentence)
-
-
-def _sizes(index: int, role: ResolvedRole, replicas: int, world: World) -> Iterator[Violation]:
-    cluster = _present(world)
-    return size_violations(index, role, replicas, cluster) if cluster is not None else iter(())

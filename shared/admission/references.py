@@ -210,9 +210,12 @@ def secret_violation(name: str, pointer: str, catalog: Catalog, asker: Asker) ->
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 
-def role_of(index: int, role: Role, world: World) -> ResolvedRole | Violation | ForeignPool:
-    """The pool of the role, what its instance type gives, and the price that will be billed."""
-    pool = _pool_of(index, role, world)
+def role_of(index: int, role: Role, world: World, cluster: str | None) -> ResolvedRole | Violation | ForeignPool:
+    """The pool of the role, what its instance type gives, and the price that will be billed.
+
+    The pool must be one of the job's cluster, where that is known.
+    """
+    pool = _pool_of(index, role, world, cluster)
     if not isinstance(pool, Pool):
         return pool
     offered = {kind.name: kind for kind in world.catalog.all(InstanceType) if pool.name in kind.spec.pools}
@@ -235,18 +238,30 @@ def role_of(index: int, role: Role, world: World) -> ResolvedRole | Violation | 
     )
 
 
-def _pool_of(index: int, role: Role, world: World) -> Pool | Violation | ForeignPool:
+def _pool_of(index: int, role: Role, world: World, cluster: str | None) -> Pool | Violation | ForeignPool:
     pools = list(world.catalog.all(Pool))
     if role.pool.type == "public":
-        public = next((pool for pool in pools if pool.spec.type == "public"), None)
-        sentence = "the cluster has no public pool; an admin can apply one, or give type: dedicated with a name"
-        return public or Violation(f"/spec/roles/{index}/pool", "no-public-pool", sentence)
+        there = (pool for pool in pools if pool.spec.type == "public" and cluster in (None, pool.spec.cluster))
+        named = f"the cluster {shown(cluster)}" if cluster else "the cluster"
+        sentence = f"{named} has no public pool; an admin can apply one, or give type: dedicated with a name"
+        return next(there, None) or Violation(f"/spec/roles/{index}/pool", "no-public-pool", sentence)
     name = role.pool.name or ""
     dedicated = {pool.name: pool for pool in pools if pool.spec.type == "dedicated"}
     if name not in dedicated:
         usable = [pool.name for pool in dedicated.values() if may_use_pool(pool, world.asker)]
         return _unknown(f"/spec/roles/{index}/pool/name", "dedicated pool", name, usable)
-    return dedicated[name] if may_use_pool(dedicated[name], world.asker) else ForeignPool(name)
+    pool = dedicated[name]
+    if not may_use_pool(pool, world.asker):
+        return ForeignPool(name)
+    return pool if cluster is None or cluster == pool.spec.cluster else _elsewhere(index, pool, cluster)
+
+
+def _elsewhere(index: int, pool: Pool, cluster: str) -> Violation:
+    sentence = (
+        f"the pool {shown(pool.name)} is in the cluster {shown(pool.spec.cluster)}, and all roles of this job run in "
+        f"{shown(cluster)}; set spec.cluster to {shown(pool.spec.cluster)}, or give a pool of {shown(cluster)}"
+    )
+    return Violation(f"/spec/roles/{index}/pool/name", "pool-of-another-cluster", sentence)
 
 
 def _usable(asset: Storage | Dataset | Model | CodeSet, asker: Asker) -> bool:

@@ -134,6 +134,8 @@ class ClusterSpec(Document):
     engine: Literal["local", "kubernetes"] = Field("local", description="'local' or 'kubernetes'")
     schemes: tuple[Text, ...] = Field((), description="a list of schemes that can be mounted, such as file and pvc")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
+    first: StrictBool = Field(default=False, description=_ON_OFF)
+    """Whether jobs that name no cluster get this one."""
 
 
 class Cluster(CatalogDocument):

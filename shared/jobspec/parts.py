@@ -34,6 +34,7 @@ class JobParts:
     """Parts of a document that can be looked up; mounts and roles by their index, secrets by variable."""
 
     project: str | None = None
+    cluster: str | None = None
     image: ImageChoice | None = None
     code: CodeChoice | None = None
     mounts: Mapping[int, Mount] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class JobParts:
         project = draft.raw("metadata", "project")
         return cls(
             project=project if isinstance(project, str) else None,
+            cluster=draft.get(_NAME, "spec", "cluster"),
             image=image.image if image else None,
             code=parse(CodeChoice, draft.raw("spec", "code"))[0],
             mounts=_each(draft, "mounts", Mount, _FILLING_OF_MOUNT),

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from services.scheduler.bootstrap import SchedulerService
-from services.scheduler.engines.opening import OpenEngine
+from services.scheduler.engines.opening import OpenEngines
 from services.scheduler.settings import SchedulerSettings
 from shared.bus import Bus
 from shared.clock import SystemClock
@@ -19,7 +19,7 @@ DIRECTORY = "SIMULATED_CLUSTER"
 async def bootstrap(settings: SchedulerSettings) -> SchedulerService:
     bus = await Bus.connect(settings.bus_options())
     engine = SimulatedEngine(Path(os.environ[DIRECTORY]))
-    return SchedulerService(settings, bus, OpenEngine(engine, engine.close), SystemClock())
+    return SchedulerService(settings, bus, OpenEngines({"main": engine}, engine.close), SystemClock())
 
 
 if __name__ == "__main__":

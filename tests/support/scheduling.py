@@ -69,12 +69,13 @@ class Rig:
             "image": spec.pop("resolved_image", None),
         }
         tiny = {"cpu_millis": 100, "memory_bytes": 64 << 20, "pool_name": "public"} | resolved_role
+        cluster = spec.pop("resolved_cluster", "main")
         job = new_job_id()
         fact = ev.Submitted(
             name=name,
             owner_name="ada",
             spec={"image": {"source": "address", "ref": "none"}, "roles": roles, **spec},
-            resolved=ev.Resolved(cluster="main", roles=tuple(role(one["name"], **tiny) for one in roles), **found),
+            resolved=ev.Resolved(cluster=cluster, roles=tuple(role(one["name"], **tiny) for one in roles), **found),
             priority=spec.get("priority", 5),
         )
         await self.append(fact, job, expected=0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx
 
 from services.scheduler.bootstrap import SchedulerService
-from services.scheduler.engines.opening import OpenEngine
+from services.scheduler.engines.opening import OpenEngines
 from shared.clock import SystemClock
 from tests.support.http import calling
 from tests.support.scheduling import Rig
@@ -17,10 +17,14 @@ from tests.support.simulated_engine import SimulatedEngine
 
 
 @asynccontextmanager
-async def api(rig: Rig, engine: SimulatedEngine, **settings) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
-    """A scheduler on the simulated cluster that leads, and clients of it: an admin, and two users."""
+async def api(
+    rig: Rig, engine: SimulatedEngine, others: Mapping[str, SimulatedEngine] | None = None, **settings
+) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
+    """A scheduler on simulated clusters that leads, and clients of it: an admin, and two users."""
     bus = await rig.nats.bus("scheduler")
-    service = SchedulerService(rig.settings(**settings), bus, OpenEngine(engine, engine.close), SystemClock())
+    service = SchedulerService(
+        rig.settings(**settings), bus, OpenEngines({"main": engine, **(others or {})}, engine.close), SystemClock()
+    )
     async with (
         running(service),
         calling(service.app, rig.token("root", admin=True)) as root,

@@ -55,7 +55,7 @@ def command(
     """List jobs, pools, instance types, datasets, nodes and so on, or show one.
 
     KIND is jobs, pools, instance-types, storages, datasets, models, images, code-sets, secrets, projects, users,
-    groups, rules, notifications, nodes, queue, incidents or platform-incidents.
+    groups, rules, notifications, clusters, nodes, queue, incidents or platform-incidents.
     """
     found_kind = kind_of_argument(kind)
     filters: Params = {

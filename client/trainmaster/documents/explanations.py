@@ -105,6 +105,7 @@ class Plan:
     explanation: Explanation
     differences: tuple[str, ...]
     document: Document
+    cluster: str = ""
 
     @classmethod
     def of(cls, document: Document) -> Plan:
@@ -117,6 +118,7 @@ class Plan:
             explanation=Explanation.of({**document, "placement": None}),
             differences=fields.texts("differences"),
             document=document,
+            cluster=fields.text("cluster"),
         )
 
 

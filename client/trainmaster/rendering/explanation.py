@@ -47,8 +47,9 @@ def reasons(answer: Explanation) -> Iterator[RenderableType]:
 def plan_page(plan: Plan) -> RenderableType:
     """Whether the job would start now and where, what an hour of it costs, or what it would wait for."""
     price = f", {plan.price_per_hour} an hour" if plan.price_per_hour else ""
+    where = f" for cluster {plan.cluster}" if plan.cluster else ""
     verdict = text("would start now", "bold green") if plan.starts else text("would wait", "yellow")
-    parts: list[RenderableType] = [Text.assemble("valid; ", verdict, text(price) if price else "")]
+    parts: list[RenderableType] = [Text.assemble("valid", text(where), "; ", verdict, text(price) if price else "")]
     if plan.placement:
         rows = ((role, pool, node, count) for role, pool, nodes in plan.placement for node, count in nodes)
         return Group(*parts, Text(), table(PLACE_HEADERS, rows), *_differences(plan))

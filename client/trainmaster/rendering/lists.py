@@ -128,6 +128,14 @@ _COLUMNS: Final[Mapping[str, Columns]] = {
         "DISABLED": _at("spec", "disabled"),
         "EMAIL": _at("spec", "email"),
     },
+    "Cluster": {
+        **_NAME,
+        "FIRST": _at("spec", "first"),
+        "NODES": _at("status", "nodes"),
+        "READY": _at("status", "ready"),
+        "FREE": _at("status", "free"),
+        "MOUNTS": _at("spec", "schemes"),
+    },
     "Node": {
         **_NAME,
         "STATE": lambda fields: state(fields.fields("status").text("state")),

@@ -39,6 +39,7 @@ def _document(plan: TrialPlan) -> Json:
     return {
         "valid": True,
         "starts": plan.starts,
+        "cluster": plan.cluster,
         "placement": [
             {
                 "role": role.role,

@@ -13,7 +13,7 @@ and completes what its predecessor left half done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -59,6 +59,8 @@ REPLAN_S: Final = 15.0
 # Stands for the plan among the jobs that have alarms; no job has this id.
 PLANNING: Final = ""
 ORPHAN_GRACE_S: Final = 10.0
+CATCH_UP_S: Final = 10.0
+"""How long clusters are waited for at the beginning where there are several."""
 
 # Actions that put something on record.
 Write = Append | Report | RequestDiagnosis | Replace
@@ -75,6 +77,7 @@ class Controller:
         jobs: JobReadModel,
         world: World,
         engine: Engine,
+        clusters: Collection[str],
         starter: Starter,
         clock: Clock,
         metrics: SchedulerMetrics,
@@ -87,12 +90,15 @@ class Controller:
         self._starter = starter
         self._clock = clock
         self._metrics = metrics
-        self._gangs = Gangs(engine, clock, self._on_gang_changed, troubles)
+        self._clusters = clusters
+        self._troubles = troubles
+        self._gangs = Gangs(engine, clock, self._on_gang_changed, troubles, self._look_at_all)
         self._alarms = Alarms()
         self._dirty: set[str] = set()
         self._busy: set[str] = set()
         self._reported_at: dict[str, datetime] = {}
         self._replan = True
+        self._has_taken_over = False
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -145,17 +151,32 @@ class Controller:
     async def _catch_up(self) -> None:
         """Know all that any predecessor has put on record, and after that all that the engine knows.
 
+        Of several clusters, those that do not answer soon are not waited for: their gangs are left alone until they do.
         Nobody can write for an earlier epoch any more, so what is in the stream now is all there is; a gang that no job
         knows is an orphan then, and not one whose job this read model has yet to hear of.
         """
         await self._jobs.reached(await self._insist(lambda: self._bus.history.last_sequence(JOB_SUBJECTS[0])))
         self._spawn(self._gangs.observe())
-        await self._gangs.caught_up.wait()
+        known = asyncio.create_task(self._gangs.caught_up(self._clusters))
+        patience = [asyncio.create_task(self._clock.sleep(CATCH_UP_S))] if len(self._clusters) > 1 else []
+        try:
+            await asyncio.wait([known, *patience], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end(known, *patience)
 
     def _take_over(self) -> None:
         """Begin with every live job, and with every gang that no job looks after any more."""
         self._world.take_all(self._jobs.live())
-        self._dirty |= {job.id for job in self._jobs.live()}
+        self._has_taken_over = True
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """A cluster has told all that it has, or this is the beginning."""
+        if not self._has_taken_over:
+            return
+        for job in self._jobs.live():
+            self._troubles.over(gang_id(job.id, job.attempt.number))
+            self._touch(job.id)
         for gang in list(self._gangs.known()):
             self._on_gang_changed(gang)
 
@@ -184,9 +205,9 @@ class Controller:
 
     def _look(self, job: Job, now: datetime) -> None:
         terms = self._world.terms(job)
-        if terms is None:
-            return
         gang = gang_id(job.id, job.attempt.number)
+        if terms is None or not self._is_known(job, gang):
+            return
         view = self._gangs.view(gang)
         situation = Situation(
             job,
@@ -211,6 +232,14 @@ class Controller:
         writes = [action for action in step.actions if isinstance(action, Write)]
         if writes:
             self._write((job,), self._record(job, gang, writes, now))
+
+    def _is_known(self, job: Job, gang: str) -> bool:
+        """Whether what the job's cluster has of it is known; else the job is left as it is."""
+        placement = job.attempt.placement
+        if placement is None or job.attempt.ended is not None or self._gangs.knows(placement.cluster):
+            return True
+        self._troubles.unknown(gang, placement.cluster)
+        return False
 
     def _call_engine(self, job: Job, gang: str, actions: tuple[Action, ...]) -> None:
         for action in actions:

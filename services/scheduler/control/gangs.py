@@ -8,7 +8,7 @@ for no known reason is forgotten after a pause, so that the controller, which lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -52,15 +52,34 @@ class GangView:
 class Gangs:
     """Views of all gangs that the engine knows or was asked to start."""
 
-    def __init__(self, engine: Engine, clock: Clock, on_change: Callable[[str], None], troubles: Troubles) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        on_change: Callable[[str], None],
+        troubles: Troubles,
+        on_caught_up: Callable[[], None] = lambda: None,
+    ) -> None:
         self._engine = engine
+        self._on_caught_up = on_caught_up
         self._clock = clock
         self._on_change = on_change
         self._troubles = troubles
         self._views: dict[str, GangView] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger(service="scheduler")
-        self.caught_up = asyncio.Event()
+        self._caught_up: set[str] = set()
+        self._moved = asyncio.Event()
+
+    async def caught_up(self, clusters: Collection[str]) -> None:
+        """Return once all that these clusters have is known."""
+        while not all(map(self.knows, clusters)):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def knows(self, cluster: str) -> bool:
+        """Whether all that the cluster has is known; an engine that names no cluster speaks for all."""
+        return cluster in self._caught_up or "" in self._caught_up
 
     def view(self, gang: str) -> GangView:
         """What is known of the gang."""
@@ -150,11 +169,13 @@ class Gangs:
 
     def _take(self, observation: Observation) -> None:
         match observation:
-            case CaughtUp(gangs):
+            case CaughtUp(gangs, cluster):
                 for gang in gangs:
                     self._replicas_of(gang)
-                self.caught_up.set()
-                self._log.info("engine_caught_up", gangs=len(gangs))
+                self._caught_up.add(cluster)
+                self._moved.set()
+                self._log.info("engine_caught_up", cluster=cluster, gangs=len(gangs))
+                self._on_caught_up()
             case ReplicaWaiting(replica, _, reason):
                 self._wait(replica, reason)
             case ReplicaStarted(replica, at):

@@ -1,7 +1,11 @@
-"""Asking the engine what it has, and telling others: the node registry, the cluster's document, the defaults."""
+"""Asking a cluster's engine what it has, and telling others: the node registry, the cluster's document, the defaults.
+
+Each cluster has a keeper of its own, so that one whose engine does not answer keeps no other from being known.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -11,7 +15,7 @@ from services.scheduler.domain.defaults import default_documents
 from services.scheduler.domain.nodes import Node
 from services.scheduler.ports import Engine, Inventory, NodeOffer
 from shared.bus import BusUnavailableError, ConcurrentWriteError
-from shared.catalog import CatalogDocument, CatalogStore, CatalogWatch, Cluster
+from shared.catalog import CatalogDocument, CatalogStore, CatalogWatch, Cluster, InstanceType, Pool
 from shared.clock import Clock
 
 REFRESH_S: Final = 10.0
@@ -25,6 +29,7 @@ class InventoryKeeper:
         *,
         engine: Engine,
         cluster: str,
+        is_first: bool,
         catalog: CatalogWatch,
         store: CatalogStore,
         clock: Clock,
@@ -32,6 +37,7 @@ class InventoryKeeper:
     ) -> None:
         self._engine = engine
         self._cluster = cluster
+        self._is_first = is_first
         self._catalog = catalog
         self._store = store
         self._clock = clock
@@ -54,7 +60,7 @@ class InventoryKeeper:
         inventory = await self._engine.inventory()
         nodes = [_node(offer, self._cluster) for offer in inventory.nodes]
         if inventory != self._known:
-            self._registry.offer(nodes)
+            self._registry.offer(self._cluster, nodes)
         try:
             await self._keep_cluster(inventory)
             if inventory != self._known:
@@ -66,14 +72,35 @@ class InventoryKeeper:
 
     async def _make_defaults(self, nodes: list[Node]) -> None:
         view = await self._catalog.refresh()
-        for document in default_documents(self._cluster, nodes):
-            if not view.revision(type(document), document.name):
-                await self._make(document)
+        pool, *types = default_documents(self._cluster, nodes, is_first=self._is_first)
+        is_new = not view.revision(Pool, pool.name)
+        if is_new and self._is_first:
+            await self._make(pool)
+        for document in types:
+            is_made = not view.revision(InstanceType, document.name) and await self._make(document)
+            if is_new and not is_made and not self._is_first:
+                await self._extend(document.name, pool.name)
+        if is_new and not self._is_first:  # at last, so that whoever is interrupted does all of it again
+            await self._make(pool)
         await self._catalog.refresh()
+
+    async def _extend(self, kind: str, pool: str) -> None:
+        """A cluster's public pool is new: an instance type of the same name is to be had there, too."""
+        while True:
+            view = await self._catalog.refresh()
+            known = view.get(InstanceType, kind)
+            if known is None or pool in known.spec.pools:
+                return
+            spec = known.spec.model_copy(update={"pools": (*known.spec.pools, pool)})
+            extended = known.model_copy(update={"spec": spec})
+            with suppress(ConcurrentWriteError):
+                await self._store.put(extended, expected=view.revision(InstanceType, kind))
+                self._log.info("instance_type_extended", name=kind, pool=pool)
 
     async def _keep_cluster(self, inventory: Inventory) -> None:
         """Have the cluster's document say what the engine can do and how large its nodes are."""
-        wanted = _cluster_document(self._cluster, inventory, self._registry.shapes())
+        shapes = self._registry.shapes(self._cluster)
+        wanted = _cluster_document(self._cluster, inventory, shapes, is_first=self._is_first)
         if wanted == self._told:
             return
         view = await self._catalog.refresh()
@@ -81,12 +108,15 @@ class InventoryKeeper:
             await self._store.put(wanted, expected=view.revision(Cluster, self._cluster))
         self._told = wanted
 
-    async def _make(self, document: CatalogDocument) -> None:
+    async def _make(self, document: CatalogDocument) -> bool:
+        """Whether it was made; another scheduler, or another cluster's keeper, may have been first."""
         try:
             await self._store.put(document, expected=0)
-            self._log.info("default_made", kind=document.SINGULAR, name=document.name)
         except ConcurrentWriteError:
             self._log.debug("default_exists", kind=document.SINGULAR, name=document.name)
+            return False
+        self._log.info("default_made", kind=document.SINGULAR, name=document.name)
+        return True
 
 
 def _node(offer: NodeOffer, cluster: str) -> Node:
@@ -106,8 +136,9 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
     )
 
 
-def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]]) -> Cluster:
+def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]], *, is_first: bool) -> Cluster:
     mounts = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
-    spec = {**mounts, "schemes": list(inventory.schemes), "engine": inventory.engine, "shapes": shapes}
+    can = {**mounts, "schemes": list(inventory.schemes), "engine": inventory.engine}
+    spec = {**can, "shapes": shapes, "first": is_first}
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
     return Cluster.model_validate(document)

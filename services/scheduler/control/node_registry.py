@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -38,13 +38,13 @@ def node_subject(cluster: str, node: str, suffix: str) -> str:
 
 
 class NodeRegistry:
-    """The nodes of one cluster."""
+    """The nodes of all clusters; an id is that of one node in one of them."""
 
     def __init__(
         self,
         *,
         bus: Bus,
-        cluster: str,
+        clusters: Sequence[str],
         world: World,
         clock: Clock,
         metrics: SchedulerMetrics,
@@ -52,19 +52,20 @@ class NodeRegistry:
         on_change: Callable[[], None],
     ) -> None:
         self._bus = bus
-        self._cluster = cluster
+        self._clusters = tuple(clusters)
         self._world = world
         self._clock = clock
         self._metrics = metrics
         self._cap_percent = cap_percent
         self._on_change = on_change
         self._offered: dict[str, Node] = {}
+        self._twice: frozenset[str] = frozenset()
         self._records: dict[str, NodeRecord] = {}
         self._lives: dict[str, NodeLife] = {}
         self._sequence = 0
         self._moved = asyncio.Condition()
         self._news = asyncio.Event()
-        self._log = structlog.get_logger(service="scheduler", cluster=cluster)
+        self._log = structlog.get_logger(service="scheduler")
         self.caught_up = asyncio.Event()
 
     @property
@@ -76,13 +77,20 @@ class NodeRegistry:
         """What the events say of a node, by id."""
         return self._records.get(node)
 
-    def shapes(self) -> list[dict[str, Any]]:
+    def shapes(self, cluster: str) -> list[dict[str, Any]]:
         """How large the nodes are, those included that are not ready now: `spec.shapes` of the cluster's document."""
-        return shape_documents((life.node for life in self._lives.values()), self._world.pools)
+        nodes = (life.node for life in self._lives.values() if life.node.cluster == cluster)
+        return shape_documents(nodes, self._world.pools)
 
-    def offer(self, nodes: Iterable[Node]) -> None:
-        """The engine has these nodes now."""
-        self._offered = {node.id: node for node in nodes}
+    def offer(self, cluster: str, nodes: Iterable[Node]) -> None:
+        """The cluster's engine has these nodes now; one that another cluster has already is left out."""
+        others = {node.id: node for node in self._offered.values() if node.cluster != cluster}
+        found = {node.id: node for node in nodes}
+        twice = frozenset(others.keys() & found.keys())
+        if twice - self._twice:
+            self._log.error("node_in_two_clusters", cluster=cluster, nodes=sorted(twice))
+        self._twice = twice
+        self._offered = {**found, **others}
         self._settle()
 
     def pools_changed(self) -> None:
@@ -90,8 +98,8 @@ class NodeRegistry:
         self._settle()
 
     async def run(self) -> None:
-        """Follow the events of the cluster's nodes for ever."""
-        subjects = (node_subject(self._cluster, "*", "*"),)
+        """Follow the events of the clusters' nodes for ever."""
+        subjects = tuple(node_subject(cluster, "*", "*") for cluster in self._clusters)
         async for batch in self._bus.follow_batches(after=0, stream=NODES, subjects=subjects, last_only=True):
             for item in batch:
                 if isinstance(item, Recorded):
@@ -112,7 +120,14 @@ class NodeRegistry:
         now = self._clock.now()
         part = digest(now.isoformat(), payload.model_dump_json())[:_DIGEST_CHARS]
         event = Event.of(payload, job=node, attempt=0, time=now, owner="", project="", part=part)
-        return await self._bus.observe(event, subject=node_subject(self._cluster, node, payload.SUFFIX))
+        return await self._bus.observe(event, subject=node_subject(self._cluster_of(node), node, payload.SUFFIX))
+
+    def _cluster_of(self, node: str) -> str:
+        """The cluster that a node is in, or was in when it was last reported."""
+        life, record = self._lives.get(node), self._records.get(node)
+        if life is not None:
+            return life.node.cluster
+        return record.reported.cluster if record is not None and record.reported is not None else self._clusters[0]
 
     async def tell(self) -> None:
         """Put on record whatever is new, for ever; for the scheduler that leads."""

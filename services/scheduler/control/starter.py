@@ -10,7 +10,8 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from services.scheduler.domain.starting import gang_start, places_of_users
-from services.scheduler.ports import Engine, GangStart, StartRefusedError
+from services.scheduler.engines.clusters import ClusterEngines
+from services.scheduler.ports import GangStart, StartRefusedError
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
 from services.scheduler.sources.job_secrets import JobSecrets
@@ -23,7 +24,7 @@ class GangStarter:
     """Prepares gangs and hands them to the engine."""
 
     def __init__(
-        self, engine: Engine, catalog: CatalogWatch, code: CodeSource, data: DataSource, secrets: JobSecrets
+        self, engine: ClusterEngines, catalog: CatalogWatch, code: CodeSource, data: DataSource, secrets: JobSecrets
     ) -> None:
         self._engine = engine
         self._catalog = catalog
@@ -32,7 +33,7 @@ class GangStarter:
         self._secrets = secrets
         self._saving: dict[str, asyncio.Task[None]] = {}
         self._preparing: dict[str, asyncio.Task[GangStart]] = {}
-        self._named_hosts: bool | None = None
+        self._named_hosts: dict[str, bool] = {}
 
     async def start(self, job: Job) -> None:
         """Start the job's present attempt, unless it is abandoned; raises StartRefusedError where it cannot be."""
@@ -80,8 +81,8 @@ class GangStarter:
         placement = job.attempt.placement
         if placement is None:
             raise StartRefusedError("the attempt has no placement")
-        named_hosts = await self._has_named_hosts()
-        lays = self._engine.lays_data
+        named_hosts = await self._has_named_hosts(placement.cluster)
+        lays = self._engine.of(placement.cluster).lays_data
         code = await stack.enter_async_context(self._code.of(job, laid=lays))
         data = await self._data.lay(job) if lays else {}
         secrets = await self._secrets.of(job)
@@ -97,8 +98,8 @@ class GangStarter:
             pools={pool.name: pool for pool in self._catalog.view.all(Pool)},
         )
 
-    async def _has_named_hosts(self) -> bool:
+    async def _has_named_hosts(self, cluster: str) -> bool:
         """An engine that cannot lay mounts cannot lay an /etc/hosts either."""
-        if self._named_hosts is None:
-            self._named_hosts = not (await self._engine.inventory()).no_mounts_because
-        return self._named_hosts
+        if cluster not in self._named_hosts:
+            self._named_hosts[cluster] = not (await self._engine.of(cluster).inventory()).no_mounts_because
+        return self._named_hosts[cluster]

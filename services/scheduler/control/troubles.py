@@ -31,6 +31,12 @@ class Troubles:
         failed = f"the machine could not do what was asked of it for this job ({_reason(error)})"
         self._sentences[gang] = f"{failed}, and tries again every second"
 
+    def unknown(self, gang: str, cluster: str) -> None:
+        """What became of the gang cannot be told, as its cluster has not answered yet."""
+        self._sentences[gang] = (
+            f"cluster {cluster} does not answer, so that nothing is known of what runs there; it is left as it is"
+        )
+
     def over(self, gang: str) -> None:
         """A call about the gang succeeded."""
         self._sentences.pop(gang, None)

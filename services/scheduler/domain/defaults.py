@@ -1,4 +1,7 @@
-"""What a new platform offers before an admin has said anything: a public pool with every node, and instance types.
+"""What a new cluster offers before an admin has said anything: a public pool with every node, and instance types.
+
+The first cluster's pool is called `public`, that of another one `public-<cluster>`. Types have the same names
+everywhere: one that there is already is offered in the new pool, too.
 
 The types are CPU sizes, and for every GPU model that a node has, one type for each power of two of its GPUs with an
 equal share of that node's cores and memory. Prices are examples, meant to be edited. A name that was ever used, and be
@@ -30,14 +33,20 @@ _CPU_TYPES: Final = (
 )
 
 
-def default_documents(cluster: str, nodes: Iterable[Node]) -> tuple[CatalogDocument, ...]:
+def public_pool(cluster: str, *, is_first: bool) -> str:
+    """Name of the pool that a cluster gets."""
+    return PUBLIC_POOL if is_first else f"{PUBLIC_POOL}-{cluster}"
+
+
+def default_documents(cluster: str, nodes: Iterable[Node], *, is_first: bool = True) -> tuple[CatalogDocument, ...]:
     """Pool and instance types for a cluster with these nodes."""
-    pool = {"apiVersion": _API_VERSION, "kind": "Pool", "metadata": {"name": PUBLIC_POOL}, "spec": {"cluster": cluster}}
-    cpu_types = (_instance_type(name, cpu_m, memory, price) for name, cpu_m, memory, price in _CPU_TYPES)
-    return (Pool.model_validate(pool), *cpu_types, *_gpu_types(nodes))
+    name = public_pool(cluster, is_first=is_first)
+    pool = {"apiVersion": _API_VERSION, "kind": "Pool", "metadata": {"name": name}, "spec": {"cluster": cluster}}
+    cpu_types = (_instance_type(*each, pool=name) for each in _CPU_TYPES)
+    return (Pool.model_validate(pool), *cpu_types, *_gpu_types(nodes, name))
 
 
-def _gpu_types(nodes: Iterable[Node]) -> Iterator[InstanceType]:
+def _gpu_types(nodes: Iterable[Node], pool: str) -> Iterator[InstanceType]:
     """For each model, the types that the node with the most GPUs of it can hold."""
     largest: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: (-len(node.devices), node.id)):
@@ -46,24 +55,25 @@ def _gpu_types(nodes: Iterable[Node]) -> Iterator[InstanceType]:
     for model, node in sorted(largest.items()):
         there = sum(device.model == model for device in node.devices)
         for count in (1 << power for power in range(there.bit_length())):
-            yield _gpu_type(model, count, node)
+            yield _gpu_type(model, count, node, pool)
 
 
-def _gpu_type(model: str, count: int, node: Node) -> InstanceType:
+def _gpu_type(model: str, count: int, node: Node, pool: str) -> InstanceType:
     share = len(node.devices)
     cpu_m = max(node.cpu_m * count // share // 100 * 100, 100)
     memory = max(node.memory_bytes * count // share // MIB * MIB, MIB)
     name = f"gpu-{re.sub(r'[^a-z0-9]+', '-', model.lower()).strip('-') or 'any'}-{count}"
-    return _instance_type(name, cpu_m, memory, count * _MICROS_PER_GPU_HOUR, {"model": model, "count": count})
+    gpu: dict[str, object] = {"model": model, "count": count}
+    return _instance_type(name, cpu_m, memory, count * _MICROS_PER_GPU_HOUR, pool=pool, gpu=gpu)
 
 
 def _instance_type(
-    name: str, cpu_m: int, memory_bytes: int, price_micros: int, gpu: dict[str, object] | None = None
+    name: str, cpu_m: int, memory_bytes: int, price_micros: int, *, pool: str, gpu: dict[str, object] | None = None
 ) -> InstanceType:
     spec = {
         "cpu": format_cpu(cpu_m),
         "memory": format_memory(memory_bytes),
-        "pools": [PUBLIC_POOL],
+        "pools": [pool],
         "pricePerHour": format_price(price_micros),
     }
     document = {"apiVersion": _API_VERSION, "kind": "InstanceType", "metadata": {"name": name}}

@@ -15,7 +15,7 @@ from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.plan import Start
 from services.scheduler.domain.standing import Asker, Standing, explained, waiting
-from shared.events import Event, ResolvedRole, Submitted, subject_of
+from shared.events import Event, Resolved, ResolvedRole, Submitted, subject_of
 from shared.jobs import Job, Recorded, fold
 
 _LAST: Final = 1 << 62
@@ -38,6 +38,7 @@ class TrialPlan:
     """
 
     standing: Standing
+    cluster: str
     price_micros_per_hour: int | None
     placement: tuple[RoleTrial, ...] = ()
     differences: tuple[str, ...] = ()
@@ -57,11 +58,12 @@ def submitted_job(submitted: Submitted, job: str, owner: str, project: str, now:
     return made
 
 
-def trial_plan(gang: Gang, roles: Sequence[ResolvedRole], trials: Trials, asker: Asker) -> TrialPlan:
+def trial_plan(gang: Gang, resolved: Resolved, trials: Trials, asker: Asker) -> TrialPlan:
     """The answer for a gang; `trials` has it in its queue."""
     start = trials.start(gang)
     standing = explained(waiting(gang, trials), trials, asker)
-    return TrialPlan(standing, price_of(gang, roles), _placement(start) if start else ())
+    placement = _placement(start) if start else ()
+    return TrialPlan(standing, resolved.cluster, price_of(gang, resolved.roles), placement)
 
 
 def price_of(gang: Gang, roles: Sequence[ResolvedRole]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +12,7 @@ from services.scheduler.domain.gang import Pool
 from services.scheduler.domain.node_life import NodeLife, Return
 from services.scheduler.domain.nodes import Node, NodeState, Room
 from services.scheduler.domain.standing import Standing
+from shared.catalog import Cluster
 from shared.catalog.fields import format_cpu
 from shared.clock import rfc3339
 from shared.units import format_bytes
@@ -47,9 +48,29 @@ def _returning(wanted: Return | None) -> dict[str, Any] | None:
     return {"by": wanted.by, "reason": wanted.reason, "since": rfc3339(wanted.since)} if wanted else None
 
 
+def cluster_document(cluster: Cluster, rooms: Iterable[Room]) -> dict[str, Any]:
+    """A cluster, what can be mounted there, and how much its nodes have; not its pools, which not everybody sees."""
+    spec = cluster.spec
+    return {
+        "apiVersion": "trainmaster/v1",
+        "kind": "Cluster",
+        "metadata": {"name": cluster.name},
+        "spec": {
+            "first": spec.first,
+            "mounts": spec.mounts,
+            "mountsHint": spec.mounts_hint,
+            "schemes": list(spec.schemes),
+        },
+        "status": _status_of([room for room in rooms if room.node.cluster == cluster.name]),
+    }
+
+
 def pool_status(pool: Pool | None, rooms: Iterable[Room]) -> dict[str, Any]:
     """How much the nodes of a pool have and how much of it is free."""
-    here = [room for room in rooms if pool is not None and pool.has(room.node)]
+    return _status_of([room for room in rooms if pool is not None and pool.has(room.node)])
+
+
+def _status_of(here: Sequence[Room]) -> dict[str, Any]:
     ready = [room for room in here if room.node.state is NodeState.READY]
     return {
         "nodes": len(here),

@@ -1,10 +1,11 @@
-"""Opens the engine that the settings ask for, and says how to let go of it."""
+"""Opens the engines that the settings ask for, one for each cluster, and says how to let go of them."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +16,20 @@ from services.scheduler.ports import Engine
 from services.scheduler.settings import SchedulerSettings
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.errors import UnavailableError
 from shared.kubernetes.access import connect
 
 
 @dataclass(frozen=True, slots=True)
-class OpenEngine:
-    """An engine that is ready; replicas outlive `close`."""
+class OpenEngines:
+    """Engines that are ready, by the names of their clusters, the first one first; replicas outlive `close`."""
 
-    engine: Engine
+    engines: Mapping[str, Engine]
     close: Callable[[], Awaitable[None]]
 
 
-async def open_engine(settings: SchedulerSettings, bus: Bus, clock: Clock) -> OpenEngine:
-    """The engine; raises UnavailableError where it cannot be reached."""
+async def open_engines(settings: SchedulerSettings, bus: Bus, clock: Clock) -> OpenEngines:
+    """The engines; raises UnavailableError where there is no access to a cluster, reachable or not."""
     if settings.engine == "kubernetes":
         return await _open_kubernetes(settings, bus, clock)
     local = await LocalEngine.open(_local(settings), clock)
@@ -35,19 +37,33 @@ async def open_engine(settings: SchedulerSettings, bus: Bus, clock: Clock) -> Op
     async def close() -> None:
         local.close()
 
-    return OpenEngine(local, close)
+    return OpenEngines({settings.cluster: local}, close)
 
 
-async def _open_kubernetes(settings: SchedulerSettings, bus: Bus, clock: Clock) -> OpenEngine:
-    chosen = EngineSettings(
-        settings.objects(settings.cluster),
+async def _open_kubernetes(settings: SchedulerSettings, bus: Bus, clock: Clock) -> OpenEngines:
+    engines: dict[str, KubernetesEngine] = {}
+
+    async def close() -> None:
+        await asyncio.gather(*(engine.close() for engine in engines.values()))
+
+    try:
+        for cluster, context in settings.contexts(settings.cluster).items():
+            api = await connect(context)
+            chosen = _kubernetes(settings, cluster)
+            engines[cluster] = await KubernetesEngine.open(chosen, api, AgentShipments(bus, cluster), clock)
+    except UnavailableError:
+        await close()
+        raise
+    return OpenEngines(engines, close)
+
+
+def _kubernetes(settings: SchedulerSettings, cluster: str) -> EngineSettings:
+    return EngineSettings(
+        settings.objects(cluster),
         settings.reading(),
         settings.kube_node_lost_after_s,
         sees_others=settings.kube_sees_others,
     )
-    api = await connect(settings.kube_context)
-    engine = await KubernetesEngine.open(chosen, api, AgentShipments(bus, settings.cluster), clock)
-    return OpenEngine(engine, engine.close)
 
 
 def _local(settings: SchedulerSettings) -> LocalSettings:

@@ -66,12 +66,15 @@ class NodeHandlers:
         return sorted(seen, key=lambda node: (node.room.node.name, node.room.node.id))
 
     def node(self, principal: Principal, name: str) -> SeenNode:
-        """One node, by name or id; raises NotFoundError."""
+        """One node, by name or id; raises NotFoundError, or ConflictError where clusters have several of that name."""
         names = frozenset({name})
-        found = next((seen for seen in self.nodes(principal) if seen.room.node.is_named(names)), None)
-        if found is None:
+        found = [seen for seen in self.nodes(principal) if seen.room.node.is_named(names)]
+        if not found:
             raise NotFoundError("node", name)
-        return found
+        if len(found) > 1:
+            several = ", ".join(f"{seen.room.node.id} in cluster {seen.room.node.cluster}" for seen in found)
+            raise ConflictError(f"several nodes are called {shown(name)}; give the id of one: {several}")
+        return found[0]
 
     def holders(self, principal: Principal, node: str) -> Holders:
         """Who has replicas on the node, given by its id."""

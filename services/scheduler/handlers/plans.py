@@ -52,6 +52,6 @@ class PlanHandlers:
         job = submitted_job(submitted, new_job_id(), principal.user_id, spec.metadata.project, self.clock.now())
         gang = Terms.of(job).gang(job)
         asker = self.standings.asker(principal, job)
-        plan = await self.standings.answered(lambda trials: trial_plan(gang, resolved.roles, trials, asker), gang)
+        plan = await self.standings.answered(lambda trials: trial_plan(gang, resolved, trials, asker), gang)
         cluster = view.get(Cluster, resolved.cluster)
         return replace(plan, differences=differences(cluster.spec.engine, resolved)) if cluster is not None else plan

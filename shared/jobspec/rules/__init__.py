@@ -15,7 +15,6 @@ from shared.jobspec.rules import (
     diagnoses,
     frameworks,
     hangs,
-    later,
     lists,
     names,
     paths,
@@ -54,6 +53,5 @@ RULES: Final[tuple[Rule, ...]] = (
     hangs.phases_are_few,
     hangs.a_retry_on_hang_can_happen,
     diagnoses.a_retry_on_diagnosis_failure_can_happen,
-    later.is_not_used_yet,
     lists.excluded_nodes_stand_once,
 )

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
+from services.scheduler.domain.nodes import NodeState
 from services.scheduler.engines.kubernetes.api import Patience, PatientApi
 from services.scheduler.engines.kubernetes.ending import Ending, Shipments
 from services.scheduler.engines.kubernetes.execution import KubernetesExecution
@@ -94,12 +95,16 @@ class KubernetesEngine:
         await self._raw_api.close()
 
     async def inventory(self) -> Inventory:
-        """Nodes with what they offer beside what others hold."""
+        """Nodes with what they offer beside what others hold; while the API server is away they are lost."""
         picture, cluster = self._picture, self._settings.objects.cluster
         await picture.has_nodes.wait()
         await picture.has_others.wait()
         nodes = sorted(picture.nodes.values(), key=lambda node: node.name)
         offers = tuple(node_offer(node, picture.held_by_others(node.name), cluster) for node in nodes)
+        silence = picture.silence()
+        if silence is not None:
+            away = f"the API server of cluster {cluster} is away: {silence.because}"
+            offers = tuple(replace(offer, state=NodeState.LOST, because=away) for offer in offers)
         return Inventory(offers, schemes=self._settings.objects.volumes.schemes, engine="kubernetes")
 
     async def start(self, gang: GangStart) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -19,12 +19,24 @@ from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen, Other
 from services.scheduler.engines.kubernetes.pods import Ended, PodSeen
 from services.scheduler.engines.kubernetes.verdicts import Evidence, LastSeen, NodeLoss, Verdict, verdict
 from shared.clock import Clock
-from shared.kubernetes.watch import Changed, Gone, Listed, Told
+from shared.kubernetes.watch import Changed, Gone, Listed, Told, Unreachable
 
 # Told to listeners instead of a replica where all replicas of the gang may be concerned.
 ALL: Final[Key] = ("", -1)
 
 Listener = Callable[[str, Key], None]
+
+
+SILENT_AFTER_S: Final = 60.0
+"""How long the API server may be away before nothing more is placed in its cluster; what runs there is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The API server is away."""
+
+    since: datetime
+    because: str
 
 
 @dataclass(slots=True)
@@ -60,6 +72,7 @@ class Picture:
         self._nodes_gone: dict[str, datetime] = {}
         self._others: dict[str, OtherPod] = {}
         self._held: defaultdict[str, Amounts] = defaultdict(Amounts)
+        self._silence: Silence | None = None
         self._listeners: set[Listener] = set()
         self.has_gangs, self.has_pods = asyncio.Event(), asyncio.Event()
         self.has_nodes, self.has_others = asyncio.Event(), asyncio.Event()
@@ -93,6 +106,13 @@ class Picture:
         if gone_at is None or (self._clock.now() - gone_at).total_seconds() < self._lost_after_s:
             return None
         return NodeLoss(node, gone_at, why)
+
+    def silence(self) -> Silence | None:
+        """Since when the API server says nothing of nodes, where that is long ago, and why."""
+        silence = self._silence
+        if silence is None or (self._clock.now() - silence.since).total_seconds() < SILENT_AFTER_S:
+            return None
+        return silence
 
     def losses(self) -> frozenset[str]:
         """Nodes that count as lost."""
@@ -169,6 +189,7 @@ class Picture:
                 self._take_node(item)
             case Gone(item):
                 self._lose_node(item.name)
+        self._silence = self._silence_after(news)
 
     def take_others(self, news: Told[OtherPod]) -> None:
         """Something about pods that are not ours."""
@@ -236,6 +257,11 @@ class Picture:
     def _lose_node(self, name: str) -> None:
         if self.nodes.pop(name, None) is not None:
             self._nodes_gone[name] = self._clock.now()
+
+    def _silence_after(self, news: Told[NodeSeen]) -> Silence | None:
+        if not isinstance(news, Unreachable):
+            return None
+        return replace(self._silence, because=news.reason) if self._silence else Silence(self._clock.now(), news.reason)
 
     def _hold(self, pod: OtherPod) -> None:
         self._others[pod.uid] = pod

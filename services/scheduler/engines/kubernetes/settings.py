@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from services.scheduler.engines.kubernetes.nodes import NodeReading
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
@@ -29,6 +29,7 @@ _UID_MAX: Final = (1 << 31) - 1
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAMESPACE: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _PREFIX: Final = r"^([a-z0-9]([a-z0-9-]{0,30}))?$"
+_CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -50,6 +51,13 @@ def _pairs(text: str) -> str:
         name, equals, value = pair.partition("=")
         if not (name and equals and value):
             raise ValueError(f"{pair!r} is no pair such as name=value")
+    return text
+
+
+def _clusters(text: str) -> str:
+    names = [cluster for cluster, _, _ in (pair.partition("=") for pair in _words(text))]
+    if not all(_CLUSTER.fullmatch(name) for name in names) or len(set(names)) < len(names):
+        raise ValueError("give each cluster once, with its context behind it: main=here,east=there")
     return text
 
 
@@ -88,6 +96,9 @@ class KubernetesSettings(BaseModel):
 
     kube_context: str = Field(
         "", description="context of the kubeconfig; none: the service account of the pod, or the current context"
+    )
+    kube_contexts: Annotated[str, AfterValidator(_clusters)] = Field(
+        "", description="several clusters, the first one first, each with its context: main=here,east=there,…"
     )
     kube_gpu_label: str = Field("nvidia.com/gpu.product", description="label of nodes with the model of their GPUs")
     kube_leaf_label: str = Field("", description="label of nodes with the leaf switch that they hang on")
@@ -133,6 +144,18 @@ class KubernetesSettings(BaseModel):
     kube_s3_attributes: Annotated[str, AfterValidator(_texts)] = Field(
         "", description="its volume attributes as a JSON object of texts, with {bucket} and {prefix}"
     )
+
+    @field_validator("kube_contexts")
+    @classmethod
+    def _is_all(cls, contexts: str, info: ValidationInfo) -> str:
+        if contexts and info.data.get("kube_context"):
+            raise ValueError("give the contexts of all clusters here, and leave kube_context out")
+        return contexts
+
+    def contexts(self, cluster: str) -> dict[str, str]:
+        """The context of each cluster, the first one first; of the one with this name where none are listed."""
+        listed = (pair.partition("=") for pair in _words(self.kube_contexts))
+        return {name: context for name, _, context in listed} or {cluster: self.kube_context}
 
     def reading(self) -> NodeReading:
         """How nodes are to be read."""

@@ -166,7 +166,6 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/excludeNodes", ["n1", "n1"], "/spec/excludeNodes/1", "duplicate"),
     # what later versions bring
     ("/spec/framework", "tensorflow", None, "not-a-choice"),
-    ("/spec/cluster", "east", None, "not-yet-available"),
     ("/spec/preemptible", "yes", None, "wrong-type"),
     ("/spec/topology", {"mode": "strict"}, "/spec/topology/mode", "not-a-choice"),
     ("/spec/topology", {"level": "rack"}, "/spec/topology/level", "not-a-choice"),

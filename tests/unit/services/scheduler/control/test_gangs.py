@@ -92,7 +92,7 @@ async def test_a_gang_without_reports_is_known_once_the_engine_has_caught_up(sce
     assert scene.gangs.view(GANG).replicas is None
     await scene.engine.reports.put(CaughtUp(frozenset({GANG})))
     await scene.settle()
-    assert scene.gangs.caught_up.is_set()
+    assert scene.gangs.knows("main")
     assert scene.gangs.view(GANG).replicas == {}
 
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen, OtherPod
-from services.scheduler.engines.kubernetes.picture import Picture
+from services.scheduler.engines.kubernetes.picture import SILENT_AFTER_S, Picture, Silence
 from services.scheduler.engines.kubernetes.pods import Ended
 from shared.clock import ManualClock
 from shared.events import ReplicaExit
-from shared.kubernetes.watch import Changed, Gone, Listed
+from shared.kubernetes.watch import Changed, Gone, Listed, Unreachable, Watching
 from tests.support.jobs import START
 from tests.unit.services.scheduler.engines.kubernetes.test_verdicts import CREATING, KEY, POD, RELEASED, RUNNING
 
@@ -141,3 +141,16 @@ def test_ends_that_are_noted_count_also_before_they_are_written(picture):
     picture.take_gangs(Changed(RELEASED))
     picture.gangs[GANG].ends[KEY] = Ended(START + timedelta(seconds=1), ReplicaExit(code=5))
     assert picture.judge(GANG, KEY).ended.exit.code == 5
+
+
+async def test_an_api_server_that_is_away_for_a_minute_is_silent_and_loses_no_replica(picture, clock):
+    picture.take_nodes(Unreachable("refused"))
+    await clock.advance(SILENT_AFTER_S - 1)
+    assert picture.silence() is None
+    picture.take_nodes(Unreachable("still refused"))
+    await clock.advance(1)
+    assert picture.silence() == Silence(START, "still refused")
+    await clock.advance(3600)
+    assert picture.losses() == frozenset()
+    picture.take_nodes(Watching())
+    assert picture.silence() is None
