@@ -33,7 +33,6 @@ from shared.events import CheckEnded, CheckRequested, CheckStarted, NodeReported
 from shared.jobs import Recorded
 
 MOST_RUNS: Final = 3
-MACHINE_LABEL: Final = "machine"
 _RUN_BYTES: Final = 4
 
 
@@ -130,7 +129,7 @@ class CheckRuns:
     async def _outcome(self, check: CheckRequested) -> CheckEnded:
         for _ in range(1 if check.idle_only else MOST_RUNS):
             run = self._run(check, await self._profiles.of_type(check.instance_type))
-            if check.idle_only and run.subject.in_use:
+            if check.idle_only and not self._holdings.held().isdisjoint(self._disturbed(run)):
                 break
             if await self._tried(run):
                 return CheckEnded(check=check.check, outcome="finished")
@@ -145,7 +144,7 @@ class CheckRuns:
             token, in_use = run.subject.session, tuple(sorted(run.subject.in_use))
             await self._log.put(CheckStarted(check=run.check.check, run=token, in_use=in_use))
             waits = {
-                "job": self._holdings.placed_on(run.under_load),
+                "job": self._holdings.placed_on(self._disturbed(run)),
                 "lost": lost.wait(),
                 "leaving": self._leaving.wait(),
             }
@@ -174,7 +173,7 @@ class CheckRuns:
         subject = Subject(
             session=f"{check.check}-{secrets.token_hex(_RUN_BYTES)}",
             nodes=tuple(sorted(reported)),
-            machines={node: each.labels.get(MACHINE_LABEL, node) for node, each in reported.items()},
+            machines={node: self._ledger.book.machine(node) for node in reported},
             devices={node: each.devices for node, each in reported.items()},
             in_use=self._holdings.held() & reported.keys(),
             names=names,
@@ -186,6 +185,13 @@ class CheckRuns:
         began = self._clock.now()
         occasion = Occasion(check.check, check.cluster, began, names, injected=subject.injected)
         return _Run(check, subject, occasion)
+
+    def _disturbed(self, run: _Run) -> frozenset[str]:
+        """Nodes on which a job would feel the tests: a check of idle nodes keeps off whole machines."""
+        if not run.check.idle_only:
+            return run.under_load
+        book, machines = self._ledger.book, set(run.subject.machines.values())
+        return frozenset(node for node in book.pages if book.machine(node) in machines)
 
     def _reported(self, node: str) -> NodeReported:
         page = self._ledger.book.pages.get(node)

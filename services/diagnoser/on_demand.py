@@ -20,7 +20,6 @@ from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.ledger_file import Listed
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
-from services.diagnoser.check_runs import MACHINE_LABEL
 from services.diagnoser.domain.budget import Plan, budget_s, most_s
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.domain.entries import Entry, entry_of
@@ -155,7 +154,7 @@ class OnDemand:
         names = {each.name: node for node, each in reported.items() if each.name} | {node: node for node in reported}
         read_injections(wanted.inject, names)
         nodes = tuple(sorted(reported))
-        machines = {node: each.labels.get(MACHINE_LABEL, node) for node, each in reported.items()}
+        machines = {node: self._ledger.book.machine(node) for node in reported}
         devices = {node: each.devices for node, each in reported.items()}
         subject = Subject(check, nodes, machines, devices, thorough=wanted.thorough, deep=wanted.deep)
         if wanted.deep:

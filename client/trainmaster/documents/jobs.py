@@ -270,7 +270,7 @@ def _diagnosis(fields: Fields) -> Diagnosis:
         bad_nodes=fields.texts("badNodes"),
         problems={node.text("nodeName"): node.texts("problems") for node in nodes if not node.flag("passed")},
         doubts={node.text("nodeName"): node.texts("doubts") for node in nodes if node.flag("passed")},
-        node_count=len(nodes),
+        node_count=fields.integer("nodeCount", len(nodes)),
     )
 
 

@@ -33,6 +33,8 @@ from shared.events import (
 from shared.ids import node_of_subject
 from shared.jobs import Recorded
 
+# Label of a node with the name of its machine.
+MACHINE_LABEL: Final = "machine"
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
 _HOUR_S: Final = 3600
@@ -146,6 +148,11 @@ class Book:
         if page is None or page.passed_at is None or self.belief(node, now).is_suspect:
             return False
         return holds(page.passed_at, now)
+
+    def machine(self, node: str) -> str:
+        """The machine that the node is, or is a share of."""
+        page = self.pages.get(node)
+        return page.reported.labels.get(MACHINE_LABEL, node) if page and page.reported else node
 
     def covers(self, node: str, stages: Iterable[str], now: datetime) -> bool:
         """Whether a pass of the node holds, and covers these stages."""

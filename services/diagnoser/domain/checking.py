@@ -2,8 +2,8 @@
 
 Nodes that an admin wants back are tested at once. Suspects and bad nodes are looked at again ten minutes after the last
 news of them, and then once an hour, until they pass. Where an admin has set a schedule, nodes whose last diagnosis is
-too long ago are checked in its hours, too. What is checked gets trusted idle nodes as partners. Nodes that jobs hold,
-and lost ones, are left alone.
+too long ago are checked in its hours, too. What is checked gets trusted idle nodes as partners. Machines on which a job
+is, and lost nodes, are left alone: a test of one share of a machine would be felt on the others.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Schedule:
 
 def due(book: Book, held: Collection[str], schedule: Schedule, now: datetime) -> tuple[str, ...]:
     """The nodes of the next check, with their partners; none where nothing is due."""
-    idle = [node for node, page in book.pages.items() if _is_there(page) and node not in held]
+    busy = {book.machine(node) for node in held}
+    idle = [node for node, page in book.pages.items() if _is_there(page) and book.machine(node) not in busy]
     back = [node for node in idle if book.pages[node].wanted_back_at is not None]
     suspects = [node for node in idle if _is_doubted(book, node, now) and _was_left_alone(book.pages[node], now)]
     old = [node for node in idle if _is_old(book.pages[node], schedule, now)]

@@ -7,7 +7,7 @@ another, or none, makes its node bad.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from services.diagnoser.domain.facts import Floors, facts_of
@@ -15,9 +15,12 @@ from services.diagnoser.domain.hardware import broken_devices, missing_devices, 
 from services.diagnoser.domain.readings import Reading
 from shared.agent_wire import Measurement
 from shared.events import DiagnosisFinished, NodeFinding
+from shared.units import KIB
 
 GOLDEN_CHECKSUM: Final = "785c3ffc"
 MAX_NAMED: Final = 20
+# An event is at most 256 KiB, and the names of thousands of nodes need room, too.
+FINDINGS_MAX_BYTES: Final = 160 * KIB
 
 
 def judge(
@@ -61,9 +64,21 @@ def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> Diagn
         passed=not bad,
         bad_nodes=tuple(finding.node for finding in bad),
         message="; ".join([*named, *more]),
-        findings=ordered,
+        findings=_told(ordered),
+        node_count=len(ordered),
         doubtful_nodes=tuple(finding.node for finding in sorted(ordered, key=_most_doubts) if _is_doubtful(finding)),
     )
+
+
+def _told(findings: Sequence[NodeFinding]) -> tuple[NodeFinding, ...]:
+    """As many as one event holds, those with something wrong before the others; a node's part of the report has all."""
+    kept, size = [], 0
+    for finding in sorted(findings, key=lambda finding: finding.verdict == "green"):
+        size += len(finding.model_dump_json(by_alias=True).encode())
+        if size > FINDINGS_MAX_BYTES:
+            break
+        kept.append(finding)
+    return tuple(sorted(kept, key=lambda finding: finding.node))
 
 
 def _is_doubtful(finding: NodeFinding) -> bool:

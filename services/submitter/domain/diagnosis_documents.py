@@ -28,12 +28,13 @@ class NodeVerdict(Answer):
 class Diagnosis(Answer):
     """The look at the nodes before the attempt starts; `passed` is null until it is finished.
 
-    `bad_nodes` are the names of the nodes that failed.
+    `bad_nodes` are the names of the nodes that failed. Of very many nodes `nodes` leaves some out that are green.
     """
 
     requested_at: Time
     finished_at: Time | None
     passed: bool | None
+    node_count: int
     bad_nodes: list[str]
     message: str
     nodes: list[NodeVerdict]
@@ -49,6 +50,7 @@ class Diagnosis(Answer):
             requested_at=attempt.diagnosis_requested_at,
             finished_at=attempt.diagnosed_at,
             passed=told.passed if attempt.diagnosis else None,
+            node_count=told.node_count or len(told.findings),
             bad_nodes=[names.get(node, node) for node in told.bad_nodes],
             message=told.message,
             nodes=[

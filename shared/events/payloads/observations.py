@@ -62,7 +62,8 @@ class DiagnosisRequested(Payload):
 class DiagnosisFinished(Payload):
     """The outcome of a diagnosis: which nodes failed, and why.
 
-    `doubtful_nodes` are amber without having failed: to be avoided where others are free, the most doubtful first.
+    `doubtful_nodes` are amber without having failed: to be avoided where others are free, the most doubtful first. Of
+    very many nodes (`node_count`) the findings of some that are green are left out.
     """
 
     TYPE = "trainmaster.diagnosis.finished.v1"
@@ -76,6 +77,7 @@ class DiagnosisFinished(Payload):
     findings: tuple[NodeFinding, ...] = ()
     round: int = 1
     doubtful_nodes: tuple[str, ...] = ()
+    node_count: int = 0
 
     @property
     def part(self) -> str:

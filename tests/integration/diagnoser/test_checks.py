@@ -171,6 +171,19 @@ async def test_a_check_of_idle_nodes_is_over_as_soon_as_a_job_gets_one(bus: Bus,
     assert await told(bus, "dg-later") == ["requested", "ended"]
 
 
+async def test_a_check_of_idle_nodes_is_over_when_a_job_gets_another_share_of_the_machine(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    agent = await machine(bus, "n-10")
+    await reported(bus, "n-11", "m-n-10")
+    wanted = ev.CheckRequested(check="dg-share", cluster="main", nodes=("n-10",), by="schedule", idle_only=True)
+    async with calling(nats_server) as client:
+        await bus.observe(jobs.event(wanted, "dg-share", attempt=0), subject="tm.check.dg-share.requested")
+        await agent.is_testing()
+        await place(bus, "n-11")
+        assert (await until_ended(client, "dg-share"))["state"] == "cancelled"
+
+
 async def test_a_stop_of_the_job_ends_its_workers_in_the_middle_of_a_test(bus: Bus, nats_server: NatsServer) -> None:
     agent = await machine(bus, "n-7")
     job = await diagnosing(bus)

@@ -103,3 +103,14 @@ def test_a_node_that_an_admin_wants_back_is_tested_at_once_unless_a_job_is_on_it
     diagnose(book, "n-2", after(2), verdict="red")
     assert due(book, (), NEVER, after(3)) == ()
     assert due(book, (), NEVER, after(62)) == ("n-2", "n-1", "n-3")
+
+
+def test_no_share_of_a_machine_is_checked_while_a_job_is_on_another() -> None:
+    book = Book()
+    for number, machine in enumerate(("m-1", "m-1", "m-2"), start=1):
+        labels = {"machine": machine}
+        report = ev.NodeReported(cluster="main", node=f"n-{number}", cpu_millis=1, memory_bytes=1, labels=labels)
+        tell(book, report, f"n-{number}", NOON)
+        suspect(book, f"n-{number}", NOON)
+    assert due(book, {"n-1"}, NEVER, after(30)) == ("n-3",)
+    assert set(due(book, (), NEVER, after(30))) == {"n-1", "n-2", "n-3"}

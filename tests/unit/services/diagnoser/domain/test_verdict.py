@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.verdict import conclude, judge
 from shared.agent_facts import Gpu
-from shared.events import NodeFinding
+from shared.events import MAX_EVENT_BYTES, Event, NodeFinding, encode
 from tests.support.probes import measurement
 
 
@@ -75,3 +77,15 @@ def test_a_long_list_is_cut():
     outcome = conclude([NodeFinding(node=f"n-{number:03}", problems=("bad",)) for number in range(30)], {})
     assert len(outcome.bad_nodes) == 30
     assert outcome.message.endswith("; and 10 more nodes")
+
+
+def test_the_outcome_of_thousands_of_nodes_fits_one_event_and_tells_of_all_that_are_not_green() -> None:
+    figures = {f"figure{number}": 123456.7 for number in range(14)}
+    sound = [NodeFinding(node=f"n-{number:05}", figures=figures, verdict="green") for number in range(3000)]
+    bad = [NodeFinding(node=f"n-{number:05}", problems=("slow",), verdict="amber") for number in range(9000, 9020)]
+    doubtful = NodeFinding(node="n-99999", doubts=("a test failed",), verdict="amber")
+    outcome = conclude([*sound, *bad, doubtful], {})
+    event = Event.of(outcome, job="tj-a", attempt=1, time=datetime(2026, 1, 1, tzinfo=UTC), owner="u", project="p")
+    assert len(encode(event)) < MAX_EVENT_BYTES
+    assert (outcome.node_count, outcome.passed, outcome.doubtful_nodes) == (3021, False, ("n-99999",))
+    assert {finding.node for finding in bad} | {"n-99999"} < {finding.node for finding in outcome.findings}
