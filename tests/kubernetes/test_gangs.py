@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from services.scheduler.ports import ReplicaWaiting
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import belongings, engine_on, gang_on, kubelets, node_name, pods_of, until_left
 from tests.support.kubernetes.scripts import PodScript
+from tests.support.services import eventually
 
 
 @pytest.fixture(params=kinds_of_clusters())
@@ -53,3 +55,18 @@ async def test_a_gang_that_is_started_before_the_nodes_are_known_waits_for_them(
             await desk.engine.start(gang)
             await desk.started(gang)
         assert late.hits == 1
+
+
+async def test_a_gang_that_is_stopped_while_its_image_is_pulled_was_never_started(cluster):
+    gang, unpulled = gang_on(cluster, "a"), PodScript(pull_error="no such image")
+    async with kubelets(cluster, "a", script=lambda _: unpulled), engine_on(cluster) as desk:
+        await desk.engine.start(gang)
+
+        async def both_wait() -> bool | None:
+            reasons = [each.reason for each in desk.seen if isinstance(each, ReplicaWaiting)]
+            return sum("no such image" in each for each in reasons) >= 2 or None
+
+        await eventually(both_wait)
+        assert await desk.engine.stop(gang.id, 1)
+        exits = await desk.exits(gang)
+        assert {end.message for end in exits} == {"the gang was stopped before it was started"}

@@ -175,7 +175,9 @@ class SimulatedKubelet:
             await self._until_ended(pod)
         await pod.deleted.wait()
         if pod.item["status"]["phase"] not in ENDED:
-            await self._write(pod, PodStatus(pod.item, self._nodes[pod.node].address).never_made(_now()))
+            status = PodStatus(pod.item, self._nodes[pod.node].address)
+            await self._write(pod, status.creating(_now()))  # what it waited for is forgotten first
+            await self._write(pod, status.never_made(_now()))
         await self._let_go(pod)
 
     async def _until_ended(self, pod: Pod) -> None:

@@ -80,7 +80,8 @@ def _of_pod(gang: GangSeen, pod: PodSeen, loss: NodeLoss | None) -> Verdict:
         cause = "lost" if pod.started_at else "never-started"
         message = f"its node {loss.node} was lost ({loss.why})"
         return Verdict(pod.started_at, Ended(loss.at, ReplicaExit(cause=cause, message=message)))
-    return Verdict(pod.started_at, waiting="" if pod.started_at else pod.waiting)
+    # What a kubelet says of a pod that it is about to end hides what the pod waited for.
+    return Verdict(pod.started_at, waiting="" if pod.started_at or pod.deleted_at else pod.waiting)
 
 
 def _judged(gang: GangSeen, pod: PodSeen, ended: Ended) -> Ended:

@@ -33,6 +33,11 @@ def test_a_pod_says_that_it_runs_or_what_it_waits_for():
     assert verdict(RELEASED, Evidence(replace(POD, waiting="image")), NOW).waiting == "image"
 
 
+def test_a_pod_that_is_being_deleted_waits_for_nothing_new():
+    deleted = replace(POD, waiting="its node prepares the container", deleted_at=LATER)
+    assert verdict(STOPPING, Evidence(deleted), NOW).waiting == ""
+
+
 def test_an_end_is_told_as_the_pod_has_it_also_after_the_pod_is_gone():
     ended = replace(RUNNING, ended=exited(3))
     assert verdict(RELEASED, Evidence(ended), NOW).ended == exited(3)
