@@ -149,7 +149,7 @@ async def test_replicas_find_each_other_by_name_and_may_write_to_shared_memory(d
 
 
 async def test_a_stop_lets_every_process_of_a_replica_finish(desk: Desk):
-    saving = "setsid bash -c \"trap 'sleep 0.3; echo saved; exit' TERM; echo ready; sleep 1000 & wait\" & wait"
+    saving = "setsid bash -c \"trap 'sleep 0.3; exit' TERM; sh -c 'echo ready; exec sleep 1000' & wait\" & wait"
     gang = desk.gang(saving, termination_grace_s=20)
     await desk.engine.start(gang)
     await desk.bench.started(gang)

@@ -17,14 +17,20 @@ from services.scheduler.engines.kubernetes.objects.environment import doubled
 from shared.environment import ETC_DIR
 from shared.replica import PYTHON_DIR
 
+_CHOOSER: Final = """\
+shell=sh
+command -v bash >/dev/null 2>&1 && shell=bash
+exec "$shell" -c "$1" trainmaster "$shell" "$2"
+"""
 _IMPORTS: Final = f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{ETC_DIR}/{PYTHON_DIR}"\n'
+# A shell has what it starts in the background ignore INT, which bash can undo for a shell of its own and sh cannot.
 # A wait that a TERM interrupts tells 143, so it is made once more; a shell that has told the end of the command before
 # answers that with 127.
 _WAITING: Final = """\
 stopping=
 finish() { [ -z "$stopping" ] || while kill -0 -1 2>/dev/null; do sleep 1; done; exit "$1"; }
 trap 'stopping=1 termed=1; kill -TERM -1 2>/dev/null' TERM
-if command -v bash >/dev/null 2>&1; then bash -c "$1" </dev/null & else sh -c "$1" </dev/null & fi
+(trap - INT QUIT; exec "$1" -c "$2") </dev/null &
 main=$! told=
 while :; do
   termed=
@@ -40,4 +46,4 @@ SUPERVISOR: Final = _IMPORTS + _WAITING
 
 def command_line(command: str) -> list[str]:
     """What the container runs."""
-    return ["/bin/sh", "-c", doubled(SUPERVISOR), "trainmaster", doubled(command)]
+    return ["/bin/sh", "-c", *map(doubled, (_CHOOSER, "trainmaster", SUPERVISOR, command))]
