@@ -21,6 +21,7 @@ from services.diagnoser.adapters.holdings import JobHoldings
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
+from services.diagnoser.domain.budget import budget_s
 from services.diagnoser.domain.profiles import profiles_of
 from services.diagnoser.domain.reports import Occasion, diagnosis_id, part_of
 from services.diagnoser.domain.stages import Profile
@@ -99,6 +100,7 @@ class Diagnoses:
         profiles = profiles_of(job, await self._profiles.of_types())
         subject = _subject(request, job, self._holdings.held(but=job.id), profiles)
         before = self._ledger.book.known(request.nodes, began)
+        self._log.info("diagnosis_begun", nodes=len(subject.nodes), budget_s=budget_s(self._procedure.plan(subject)))
         waits = {"job": self._holdings.moved_on(event), "leaving": self._leaving.wait()}
         examination = await unless(waits, self._procedure.run(subject, still_wanted))
         if not await still_wanted():

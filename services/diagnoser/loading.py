@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final, cast
@@ -117,16 +117,17 @@ class Loading:
         for node in nodes:
             nodes_of[self._subject.machine(node)].append(node)
 
+        devices = self.gathered.of_devices(self._book)
+
         async def one_machine(own: list[str]) -> None:
             for node in own:
-                self._take(node, test, await self._tested(node, test))
+                self._take(node, test, await self._tested(node, test, devices.enough(node, test)))
 
         await asyncio.gather(*map(one_machine, nodes_of.values()))
 
-    async def _tested(self, node: str, test: TestName) -> TestAnswer:
+    async def _tested(self, node: str, test: TestName, enough: Mapping[str, float]) -> TestAnswer:
         if test == "deep":
             return await self._asking.deep(node, self._subject.deep)
-        enough = self.gathered.of_devices(self._book).enough(node, test)
         try:
             if test == "local":
                 answer = await self._asking.local(node, enough)

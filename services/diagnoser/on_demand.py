@@ -20,7 +20,7 @@ from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.ledger_file import Listed
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
-from services.diagnoser.domain.budget import Plan, budget_s, most_s
+from services.diagnoser.domain.budget import budget_s, most_s
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.domain.entries import Entry, entry_of
 from services.diagnoser.domain.injection import read_injections
@@ -156,12 +156,16 @@ class OnDemand:
         nodes = tuple(sorted(reported))
         machines = {node: self._ledger.book.machine(node) for node in reported}
         devices = {node: each.devices for node, each in reported.items()}
-        subject = Subject(check, nodes, machines, devices, thorough=wanted.thorough, deep=wanted.deep)
+        profile = await self._profiles.of_type(wanted.instance_type)
+        subject = Subject(
+            *(check, nodes, machines, devices),
+            thorough=wanted.thorough,
+            deep=wanted.deep,
+            profiles=dict.fromkeys(nodes, profile),
+        )
         if wanted.deep:
             await self._refuse_deep(subject, {node: each.name or node for node, each in reported.items()})
-        profile = await self._profiles.of_type(wanted.instance_type)
-        fresh, meets = self._procedure.fresh(subject), self._procedure.meets(subject)
-        plan = Plan(nodes, fresh, machines, devices, profile, wanted.deep, meets)
+        plan = self._procedure.plan(subject)
         return CheckRequested(
             check=check,
             cluster=min(each.cluster for each in reported.values()),

@@ -26,6 +26,7 @@ from services.diagnoser.domain.gathered import Gathered
 from services.diagnoser.domain.injection import check_devices
 from services.diagnoser.domain.pretending import changed_reading, is_silent
 from services.diagnoser.domain.readings import Reading
+from services.diagnoser.domain.stages import Profile
 from services.diagnoser.loading import Loading
 from shared.clock import Clock
 
@@ -76,6 +77,18 @@ class Procedure:
     def _leaf(self, node: str) -> str:
         page = self._book.pages.get(node)
         return page.reported.labels.get(LEAF_LABEL, "") if page and page.reported else ""
+
+    def plan(self, subject: Subject) -> Plan:
+        """What a diagnosis of the subject is going to do."""
+        return Plan(
+            subject.nodes,
+            self.fresh(subject),
+            subject.machines,
+            subject.devices,
+            Profile.merged(map(subject.profile, subject.nodes)),
+            subject.deep,
+            self.meets(subject),
+        )
 
     def fresh(self, subject: Subject) -> tuple[str, ...]:
         """Nodes that have no pass that holds."""

@@ -89,10 +89,16 @@ async def calling(server: NatsServer, *, admin: bool = True, **changes: object) 
         yield client
 
 
-async def reported(bus: Bus, node: str, machine: str) -> None:
+async def reported(bus: Bus, node: str, machine: str, devices: tuple[str, ...] = ()) -> None:
     """The scheduler tells of a node."""
     report = ev.NodeReported(
-        cluster="main", node=node, name=f"vm-{node}", cpu_millis=1000, memory_bytes=1, labels={"machine": machine}
+        cluster="main",
+        node=node,
+        name=f"vm-{node}",
+        cpu_millis=1000,
+        memory_bytes=1,
+        devices=devices,
+        labels={"machine": machine},
     )
     subject = f"tm.node.{Cluster.id_of('main')}.{node}.reported"
     await bus.observe(jobs.event(report, node, attempt=0), subject=subject)

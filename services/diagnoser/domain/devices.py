@@ -104,6 +104,7 @@ class Devices:
     kinds: Mapping[str, Kind]
     book: Book
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    _told: dict[tuple[str, TestName, int], tuple[Trouble, ...]] = field(default_factory=dict, compare=False)
 
     def figures(self, node: str) -> list[FigureMeasured]:
         """Those of the last looks, judged."""
@@ -119,7 +120,7 @@ class Devices:
     def looks_bad(self, node: str, test: TestName) -> bool:
         """Whether the last look of this test says that something is wrong."""
         looks = self.looks.get(node, {}).get(test, ())
-        return bool(looks) and any(self._troubles(node, test, looks[-1]))
+        return bool(looks) and bool(self._troubles(node, test, len(looks) - 1))
 
     def problems(self, node: str) -> list[str]:
         """What was wrong twice, and is no doubt only."""
@@ -137,8 +138,8 @@ class Devices:
         """For each device, whether each look at it was bad, doubts left aside."""
         found: defaultdict[str, list[bool]] = defaultdict(list)
         for test, looks in self.looks.get(node, {}).items():
-            for look in looks:
-                hard = {each.device for each in self._troubles(node, test, look) if each.is_hard}
+            for number, look in enumerate(looks):
+                hard = {each.device for each in self._troubles(node, test, number) if each.is_hard}
                 for device in look:
                     found[device].append(device in hard)
         found.pop(WHOLE_NODE, None)
@@ -156,7 +157,7 @@ class Devices:
     def _seen(self, node: str) -> Iterator[tuple[Trouble, int]]:
         """Each trouble as it was last told, and in how many looks it was there."""
         for test, looks in self.looks.get(node, {}).items():
-            told = [each for look in looks for each in self._troubles(node, test, look)]
+            told = [each for number in range(len(looks)) for each in self._troubles(node, test, number)]
             times = Counter((each.device, each.about) for each in told)
             last = {(each.device, each.about): each for each in told}
             yield from ((each, times[key]) for key, each in last.items())
@@ -164,7 +165,14 @@ class Devices:
     def _profile(self, node: str) -> Profile:
         return self.profiles.get(node, EVERYTHING)
 
-    def _troubles(self, node: str, test: TestName, look: Look) -> Iterator[Trouble]:
+    def _troubles(self, node: str, test: TestName, number: int) -> tuple[Trouble, ...]:
+        """What the look with this number has found wrong; it is asked for several times, and made once."""
+        key = (node, test, number)
+        if key not in self._told:
+            self._told[key] = tuple(self._found(node, test, self.looks[node][test][number]))
+        return self._told[key]
+
+    def _found(self, node: str, test: TestName, look: Look) -> Iterator[Trouble]:
         for device, result in look.items():
             named = f"{device}: " if device else ""
             if result.problem:

@@ -14,10 +14,17 @@ from shared.agent_wire import Measurement, decode_probe_request, encode_probe_an
 from shared.bus import Bus
 from shared.bus.history import recorded_of
 from shared.bus.streams import NODES
-from shared.catalog import Cluster
+from shared.catalog import CatalogStore, Cluster
 from shared.clock import SystemClock
-from shared.diagnosis_wire import cancel_subject, decode_test_request, encode_test_answer, worker_subject
+from shared.diagnosis_wire import (
+    TestAnswer,
+    cancel_subject,
+    decode_test_request,
+    encode_test_answer,
+    worker_subject,
+)
 from tests.support import jobs
+from tests.support.catalog import instance_type
 from tests.support.diagnosers import (
     all_well,
     attempt,
@@ -186,6 +193,19 @@ async def test_a_node_whose_worker_never_answers_is_bad(bus: Bus, nats_server: N
         assert "it cannot be tested: no answer to the begin test" in (await outcome(bus, job)).message
 
 
+async def test_stages_that_the_jobs_instance_type_leaves_out_are_not_made(bus: Bus, nats_server: NatsServer) -> None:
+    off = dict.fromkeys(("compute", "devices", "pairs", "gang"), False)
+    await CatalogStore(bus).put(instance_type("cpu-small", diagnosis={"stages": off}), expected=0)
+    await agent(bus, "m15", all_well)
+    job = await diagnosing(bus)
+    async with running(await bootstrap(settings(nats_server))):
+        await request(bus, job, {"n-1": "m15"})
+        assert (await outcome(bus, job)).passed
+    (part,) = await diagnosed(bus, "n-1")
+    assert {figure.name for figure in part.figures if figure.device} == {"memory bandwidth"}
+    assert part.about["transport"] == "gloo"
+
+
 async def diagnosed(bus: Bus, node: str) -> list[ev.NodeDiagnosed]:
     messages = await bus.history.messages(NODES, f"tm.node.*.{node}.diagnosed")
     payloads = [recorded_of(message).event.data for message in messages]
@@ -265,6 +285,25 @@ async def test_what_cannot_be_diagnosed_is_refused(bus: Bus, nats_server: NatsSe
         missing = await client.get("/v1/diagnoses/dg-nothing")
     assert (unknown.status_code, fault.status_code, missing.status_code) == (404, 422, 404)
     assert "there is no fault 'meteor'" in fault.text
+
+
+async def test_deep_tests_are_refused_where_they_are_not_possible_and_so_are_unknown_types(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    async def without_dcgm(message: Msg) -> None:
+        await message.respond(encode_test_answer(TestAnswer(problem="DCGM is not installed")))
+
+    await bus.client.subscribe(worker_subject("m-41"), cb=without_dcgm)
+    await registered(bus.client)
+    await reported(bus, "n-41", "m-41", devices=("GPU-1",))
+    await reported(bus, "n-42", "m-42")
+    async with calling(nats_server) as client:
+        deep = await client.post("/v1/diagnoses", json={"nodes": ["n-41", "n-42"], "deep": 2})
+        deeper = await client.post("/v1/diagnoses", json={"nodes": ["n-41"], "deep": 5})
+        unknown = await client.post("/v1/diagnoses", json={"nodes": ["n-41"], "instanceType": "gpu-none"})
+    assert (deep.status_code, deeper.status_code, unknown.status_code) == (409, 422, 404)
+    assert "vm-n-41: DCGM is not installed; vm-n-42: it has no GPU" in deep.text
+    assert "instance type 'gpu-none'" in unknown.text
 
 
 async def test_only_admins_have_nodes_diagnosed_and_see_reports(nats_server: NatsServer) -> None:
