@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -256,3 +259,32 @@ async def test_a_node_that_a_job_failed_on_is_told_to_be_suspect_by_all_instance
     assert (found.health, found.job) == ("suspect", "tj-a")
     assert found.reason == "a job failed on it (cuda-ecc): ECC error"
     assert len(await bus.history.messages(NODES, "tm.node.*.n-9.judged")) == 1
+
+
+async def test_a_check_of_an_instance_that_is_killed_is_run_by_another(bus: Bus, nats_server: NatsServer) -> None:
+    agent = await machine(bus, "n-12")
+    wanted = ev.CheckRequested(check="dg-killed", cluster="main", nodes=("n-12",), by="root")
+    keys = settings(nats_server).jwks_file
+    environment = {
+        "TRAINMASTER_NATS_URL": nats_server.url,
+        "TRAINMASTER_NATS_USER": "",
+        "TRAINMASTER_HOME": str(nats_server.store / "killed"),
+        "TRAINMASTER_JWKS_FILE": str(keys),
+    }
+    victim = subprocess.Popen([sys.executable, "-m", "services.diagnoser"], env={**os.environ, **environment})
+    try:
+        await bus.observe(jobs.event(wanted, "dg-killed", attempt=0), subject="tm.check.dg-killed.requested")
+        await agent.is_testing()
+    finally:
+        victim.kill()
+        victim.wait()
+    agent.open.set()
+    async with calling(nats_server) as client:
+
+        async def look() -> bool | None:
+            found = await client.get("/v1/diagnoses/dg-killed")
+            return found.json().get("state") == "finished" or None
+
+        # What a killed service had in hand comes again after 15 seconds.
+        assert await eventually(look, 60)
+    assert await told(bus, "dg-killed") == ["requested", "started", "started", "ended"]
