@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from services.diagnoser.domain.hardware import facts_of_hardware
 from services.diagnoser.domain.readings import Reading
 from shared.events import FigureMeasured
 from shared.units import MIB, format_bytes
@@ -37,6 +38,7 @@ def facts_of(reading: Reading, floors: Floors) -> tuple[FigureMeasured, ...]:
         FigureMeasured(name="GPUs", value=len(measured.gpus), unit=""),
         FigureMeasured(name="memory", value=_mib(measured.memory_bytes), unit="MiB"),
         FigureMeasured(name="load", value=round(measured.load, 2), unit=""),
+        *facts_of_hardware(measured),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from shared.agent_facts import Complaint, Gpu, Port
 from shared.agent_wire import Measurement
+from shared.events import FigureMeasured
 
 # The classes of the watchdog's catalogue that blame the node: restart, reset, check, and NVLink.
 HARD_XIDS: Final = frozenset(
@@ -117,6 +118,28 @@ def _limits(measured: Measurement) -> Iterator[str]:
         yield f"a process may lock {locked} bytes of memory; InfiniBand needs {_LOCKED_BYTES} at least (ulimit -l)"
     if 0 <= processes < _PROCESSES:
         yield f"a user may have {processes} processes; at least {_PROCESSES} are needed (ulimit -u)"
+
+
+def facts_of_hardware(measured: Measurement) -> Iterator[FigureMeasured]:
+    """What is told of GPUs and ports in numbers, with what each should be; what is not known is left out."""
+    for gpu in measured.gpus:
+        told = (
+            ("lanes of PCIe", gpu.bus_width, gpu.bus_width_max, False),
+            ("NVLinks up", gpu.links_up if gpu.links else None, gpu.links, False),
+            ("uncorrected memory errors", gpu.uncorrected_errors, 0, True),
+            ("replaced rows of memory", gpu.remapped_rows, None, True),
+            ("clock in MHz", gpu.clock_mhz, None, False),
+            ("errors of NVLinks", gpu.link_errors if gpu.links else None, None, True),
+        )
+        for name, value, limit, less_is_better in told:
+            if value is not None:
+                yield FigureMeasured(
+                    name=name, value=value, unit="", device=gpu.id, floor=limit, less_is_better=less_is_better
+                )
+    for port in measured.ports:
+        grown = sum(port.grown.values())
+        yield FigureMeasured(name=f"speed, {port.state}", value=port.gbit_s, unit="Gb/s", device=f"port {port.name}")
+        yield FigureMeasured(name="new errors", value=grown, unit="", device=f"port {port.name}", less_is_better=True)
 
 
 # --- against the others ----------------------------------------------------------------------------------------------

@@ -127,6 +127,5 @@ def _figures(measured: Measurement) -> Mapping[str, float]:
         "load": measured.load,
         "gemmMs": round(measured.gemm_ms, 1),
         "gpus": len(measured.gpus),
-        **{f"port {port.name} errors": sum(port.errors.values()) for port in measured.ports},
         **{f"{device}Ms": round(ms, 1) for device, ms in measured.device_ms.items()},
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.diagnoser.domain.hardware import broken_devices, odd_ones, of_the_moment
+from services.diagnoser.domain.hardware import broken_devices, facts_of_hardware, odd_ones, of_the_moment
 from shared.agent_facts import Complaint, Gpu, Port
 from tests.support.probes import measurement
 
@@ -130,3 +130,14 @@ def test_a_node_that_has_something_otherwise_than_most_is_told() -> None:
         "n-3": ["its NCCL is 2.21.5, that of 2 others 2.27.5"],
     }
     assert odd_ones({"n-1": usual, "n-2": slow}, {}) == {}
+
+
+def test_the_report_has_numbers_of_gpus_and_ports_and_what_they_should_be() -> None:
+    port = replace(PORT, grown={"symbol_error": 2, "link_downed": 1})
+    told = facts_of_hardware(measurement(gpus=(replace(SOUND, bus_width=8),), ports=(port,)))
+    facts = {(fact.device, fact.name): (fact.value, fact.floor) for fact in told}
+    assert facts["GPU-a", "lanes of PCIe"] == (8, 16)
+    assert facts["GPU-a", "NVLinks up"] == (18, 18)
+    assert ("GPU-a", "clock in MHz") not in facts
+    assert facts["port mlx5_0/1", "speed, ACTIVE"] == (400.0, None)
+    assert facts["port mlx5_0/1", "new errors"] == (3, None)
