@@ -13,7 +13,7 @@ and completes what its predecessor left half done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -24,19 +24,17 @@ import structlog
 from services.scheduler.control.alarms import Alarms
 from services.scheduler.control.gangs import Gangs
 from services.scheduler.control.journal import Journal
+from services.scheduler.control.recorder import Recorder, Write
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.world import World
 from services.scheduler.domain.keeping import kept_until
-from services.scheduler.domain.placement import holds_capacity, placed_event, preemption_of
-from services.scheduler.domain.planning.plan import Start, plan
+from services.scheduler.domain.placement import holds_capacity, preemption_of
+from services.scheduler.domain.planning.plan import plan
 from services.scheduler.domain.planning.preempt import Eviction
 from services.scheduler.domain.reconcile import (
     Action,
-    Append,
-    Fact,
     Replace,
     Report,
-    RequestDiagnosis,
     SaveData,
     Situation,
     StartGang,
@@ -45,10 +43,9 @@ from services.scheduler.domain.reconcile import (
 )
 from services.scheduler.metrics import SchedulerMetrics
 from services.scheduler.ports import Engine, Starter
-from shared.bus import Bus, BusUnavailableError, ConcurrentWriteError, FencedError
+from shared.bus import Bus, ConcurrentWriteError, FencedError
 from shared.bus.bus import JOB_SUBJECTS
 from shared.clock import Clock
-from shared.events import DiagnosisRequested, PreemptionRequested
 from shared.ids import gang_id
 from shared.jobs import Job, JobState, Recorded
 from shared.readmodel import JobReadModel
@@ -61,9 +58,6 @@ PLANNING: Final = ""
 ORPHAN_GRACE_S: Final = 10.0
 CATCH_UP_S: Final = 10.0
 """How long clusters are waited for at the beginning where there are several."""
-
-# Actions that put something on record.
-Write = Append | Report | RequestDiagnosis | Replace
 
 
 class Controller:
@@ -84,7 +78,7 @@ class Controller:
         troubles: Troubles,
     ) -> None:
         self._bus = bus
-        self._journal = journal
+        self._recorder = Recorder(journal, world, metrics)
         self._jobs = jobs
         self._world = world
         self._starter = starter
@@ -155,7 +149,7 @@ class Controller:
         Nobody can write for an earlier epoch any more, so what is in the stream now is all there is; a gang that no job
         knows is an orphan then, and not one whose job this read model has yet to hear of.
         """
-        await self._jobs.reached(await self._insist(lambda: self._bus.history.last_sequence(JOB_SUBJECTS[0])))
+        await self._jobs.reached(await self._recorder.insist(lambda: self._bus.history.last_sequence(JOB_SUBJECTS[0])))
         self._spawn(self._gangs.observe())
         known = asyncio.create_task(self._gangs.caught_up(self._clusters))
         patience = [asyncio.create_task(self._clock.sleep(CATCH_UP_S))] if len(self._clusters) > 1 else []
@@ -226,12 +220,11 @@ class Controller:
         step = next_step(situation, now)
         self._alarms.wish(job.id, step.look_again_at)
         self._call_engine(job, gang, step.actions)
-        for action in step.actions:
-            if isinstance(action, Replace):
-                self._world.move(job, action.replacement.seats)
         writes = [action for action in step.actions if isinstance(action, Write)]
+        for write in writes:
+            self._prepare(job, gang, write, now)
         if writes:
-            self._write((job,), self._record(job, gang, writes, now))
+            self._write((job,), self._recorder.record(job, writes, now))
 
     def _is_known(self, job: Job, gang: str) -> bool:
         """Whether what the job's cluster has of it is known; else the job is left as it is."""
@@ -240,6 +233,14 @@ class Controller:
             return True
         self._troubles.unknown(gang, placement.cluster)
         return False
+
+    def _prepare(self, job: Job, gang: str, write: Write, now: datetime) -> None:
+        """What others must know before it is on record."""
+        if isinstance(write, Report):
+            self._reported_at[gang] = now
+        elif isinstance(write, Replace):
+            self._world.move(job, write.replacement.seats)
+            self._replan = True
 
     def _call_engine(self, job: Job, gang: str, actions: tuple[Action, ...]) -> None:
         for action in actions:
@@ -262,7 +263,7 @@ class Controller:
             job = self._jobs.get(start.gang.job)
             if job is not None and job.state is JobState.QUEUED:
                 self._world.reserve(start.gang, start.seats, now)
-                self._write((job,), self._record_placement(job, start, now))
+                self._write((job,), self._recorder.record_placement(job, start, now))
         for _, evictions in groupby(decided.evictions, key=lambda eviction: eviction.by.job):
             self._make_room(tuple(evictions), now)
         self._metrics.queued.set(self._world.queued)
@@ -275,7 +276,7 @@ class Controller:
         there = tuple(job for job in jobs if job is not None and holds_capacity(job) and job.id not in self._busy)
         if len(there) == len(evictions):
             requests = tuple(preemption_of(eviction) for eviction in evictions)
-            self._write(there, self._record_preemptions(tuple(zip(there, requests, strict=True)), now))
+            self._write(there, self._recorder.record_preemptions(tuple(zip(there, requests, strict=True)), now))
 
     def _tidy(self, gang: str) -> None:
         """Let go of a gang whose end is on record; end one that no job knows."""
@@ -327,65 +328,6 @@ class Controller:
             self._log.info("write_lost", jobs=[job.id for job in jobs], reason=error.message)
             last = [await self._bus.history.last_state(job.id) for job in jobs]
             return max((recorded.sequence for recorded in last if recorded), default=0)
-
-    async def _record(self, job: Job, gang: str, actions: list[Write], now: datetime) -> int:
-        sequence = 0
-        for action in actions:
-            match action:
-                case Report(changes):
-                    self._reported_at[gang] = now
-                    sequence = await self._insist(lambda: self._journal.report(job, changes, now))
-                case RequestDiagnosis():
-                    request = self._diagnosis_request(action)
-                    sequence = await self._insist(partial(self._journal.request_diagnosis, job, request, now))
-                case Replace(found, reason):
-                    names = self._world.node_names({*found.left, *(seat.node for seat in found.seats)})
-                    payload = found.event(job.submitted.resolved, names, reason)
-                    sequence = await self._append(job, (Fact(payload, now, job.attempt.number),))
-                case Append(facts):
-                    sequence = await self._append(job, facts)
-        return sequence
-
-    def _diagnosis_request(self, wanted: RequestDiagnosis) -> DiagnosisRequested:
-        nodes = wanted.nodes
-        return DiagnosisRequested(
-            nodes=nodes,
-            machines=self._world.machines(nodes),
-            names=self._world.node_names(nodes),
-            round=wanted.round,
-            only=wanted.only,
-        )
-
-    async def _record_placement(self, job: Job, start: Start, now: datetime) -> int:
-        terms = self._world.terms(job)
-        diagnosing = terms is not None and terms.diagnosing
-        names = self._world.node_names({seat.node for seat in start.seats})
-        placed = placed_event(job.submitted.resolved, start.seats, names, diagnosing=diagnosing)
-        sequence = await self._append(job, (Fact(placed, now, start.gang.attempt),))
-        self._metrics.placed.inc()
-        return sequence
-
-    async def _record_preemptions(self, requests: Sequence[tuple[Job, PreemptionRequested]], now: datetime) -> int:
-        sequence = await self._insist(lambda: self._journal.preempt(requests, now))
-        for job, request in requests:
-            self._metrics.transitions.labels(request.SUFFIX).inc()
-            self._log.info("preempted", job=job.id, attempt=job.attempt.number, by=request.by)
-        return sequence
-
-    async def _append(self, job: Job, facts: tuple[Fact, ...]) -> int:
-        sequence = await self._insist(lambda: self._journal.append(job, facts))
-        for fact in facts:
-            self._metrics.transitions.labels(fact.payload.SUFFIX).inc()
-            self._log.info("transition", job=job.id, attempt=fact.attempt, to=fact.payload.SUFFIX)
-        return sequence
-
-    async def _insist(self, write: Callable[[], Coroutine[None, None, int]]) -> int:
-        """Write, and where NATS is away, the same again: it may have taken the first, and must not get another."""
-        while True:
-            try:
-                return await write()
-            except BusUnavailableError as error:
-                self._log.warning("write_waits", reason=error.message)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -58,15 +58,15 @@ async def test_a_failed_node_is_replaced_within_the_attempt_also_by_the_next_sch
         job = await rig.submit(replicas=2, **DIAGNOSED)
         first = await asked(rig, job, 1)
     failed, kept = nodes(first)
+    (spare,) = {"n-node-0", "n-node-1", "n-node-2"} - {failed, kept}
+    other = await rig.submit(name="other", resolved=WHOLE, excludeNodes=[spare])
     await find(rig, job, 1, failed)
     async with api(rig, engine) as users:
         second = await asked(rig, job, 2)
-        (spare,) = {"n-node-0", "n-node-1", "n-node-2"} - {failed, kept}
         assert set(nodes(second)) == {kept, spare}
         standing = (await users["root"].get(f"/v1/queue/{job}")).json()
         assert f"in round 2 of at most 3: {failed.removeprefix('n-')} left" in standing["summary"]
-        other = await rig.submit(name="other", resolved=WHOLE)
-        taken = await rig.until(other, JobState.RUNNING)
+        taken = await rig.until(other, JobState.RUNNING, limit_s=10)
         assert nodes(taken) == (failed,)
         await find(rig, job, 2)
         started = await rig.until(job, JobState.RUNNING)
