@@ -58,12 +58,14 @@ class NodeOffer:
 class Inventory:
     """Everything that the engine can run replicas on; `no_mounts_because` is empty where jobs may have mounts.
 
-    `schemes` are those of URIs that can be mounted; none: the engine does not say.
+    `schemes` are those of URIs that can be mounted, and `file_prefixes` directories that `file://` ones must lie in;
+    none: the engine does not say.
     """
 
     nodes: tuple[NodeOffer, ...]
     no_mounts_because: str = ""
     schemes: tuple[str, ...] = ()
+    file_prefixes: tuple[str, ...] = ()
     engine: Literal["local", "kubernetes"] = "local"
 
 

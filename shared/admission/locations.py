@@ -39,7 +39,7 @@ class Locations:
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
         if _is_of_the_kernel(path):
             return _of_the_kernel(path, pointer)
-        if self.prefixes and not any(_within(path, prefix) for prefix in self.prefixes):
+        if self.prefixes and not any(within(path, prefix) for prefix in self.prefixes):
             return _refusal(pointer, f"{shown(path)} is under none of the allowed prefixes: {', '.join(self.prefixes)}")
         return None
 
@@ -51,10 +51,10 @@ class Locations:
             return _refusal(pointer, f"{shown(path)} would show the platform's own state; choose another directory")
         if _is_of_the_kernel(path):
             return _of_the_kernel(path, pointer)
-        if asker.admin or any(_within(path, root) for root in _roots(catalog, asker, usable=True)):
+        if asker.admin or any(within(path, root) for root in _roots(catalog, asker, usable=True)):
             return None
         closed = any(_touch(path, root) for root in _roots(catalog, asker, usable=False))
-        if not closed and any(_within(path, prefix) for prefix in self.prefixes):
+        if not closed and any(within(path, prefix) for prefix in self.prefixes):
             return None
         usable = ", ".join(sorted(_roots(catalog, asker, usable=True))) or "none yet; an admin can apply a Storage"
         return _refusal(pointer, f"{shown(path)} is in no storage that you may use; their roots are: {usable}")
@@ -65,7 +65,7 @@ class Locations:
         Whoever writes to a storage can make links in it, and what lies outside is not theirs to show.
         """
         roots = (*_roots(catalog, asker, usable=True), *self.prefixes)
-        return max((root for root in roots if _within(path, root)), key=len, default=path)
+        return max((root for root in roots if within(path, root)), key=len, default=path)
 
     def _no_s3(self, pointer: str) -> Violation | None:
         sentence = (
@@ -85,7 +85,7 @@ def no_directory(path: str, pointer: str) -> Violation:
 
 
 def _is_of_the_kernel(path: str) -> bool:
-    return any(_within(path, tree) for tree in _KERNEL_TREES)
+    return any(within(path, tree) for tree in _KERNEL_TREES)
 
 
 def _of_the_kernel(path: str, pointer: str) -> Violation:
@@ -102,9 +102,10 @@ def _roots(catalog: Catalog, asker: Asker, *, usable: bool) -> Iterator[str]:
             yield place_of(storage.spec.uri)
 
 
-def _within(path: str, folder: str) -> bool:
+def within(path: str, folder: str) -> bool:
+    """Whether the place is the folder or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _touch(one: str, other: str) -> bool:
-    return _within(one, other) or _within(other, one)
+    return within(one, other) or within(other, one)

@@ -12,7 +12,7 @@ from typing import Self
 
 from shared.admission.clusters import cluster_of
 from shared.admission.locations import no_directory
-from shared.admission.mountable import mount_violations
+from shared.admission.mountable import code_violations, mount_violations
 from shared.admission.references import (
     ForeignPool,
     World,
@@ -89,7 +89,10 @@ def _answers(parts: JobParts, world: World, found: Cluster | Violation | None) -
     if parts.image is not None:
         yield "/spec/image", image_of(parts.image, world, world.catalog.get(Project, parts.project or DEFAULT_PROJECT))
     if parts.code is not None:
-        yield "/spec/code/source", code_of(parts.code, world)
+        code = code_of(parts.code, world)
+        yield "/spec/code/source", code
+        if isinstance(code, ResolvedCode):
+            yield from (("/spec/code/source", violation) for violation in code_violations(code, cluster))
     for index, mount in parts.mounts.items():
         key = "subPath" if mount.sub_path else "source"
         place, mounted = pointer(("spec", "mounts", index, key)), mount_of(index, mount, world)

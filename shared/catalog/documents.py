@@ -127,12 +127,13 @@ class NodeShape(Document):
 
 
 class ClusterSpec(Document):
-    """What the engine of a cluster can do, and what sizes it has; no schemes, no shapes: it does not say."""
+    """What the engine of a cluster can do, and what sizes it has; no schemes, prefixes, shapes: it does not say."""
 
     mounts: StrictBool = Field(default=True, description=_ON_OFF)
     mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
     engine: Literal["local", "kubernetes"] = Field("local", description="'local' or 'kubernetes'")
     schemes: tuple[Text, ...] = Field((), description="a list of schemes that can be mounted, such as file and pvc")
+    file_prefixes: tuple[Text, ...] = Field((), description="a list of directories of nodes that file:// may lie in")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
     first: StrictBool = Field(default=False, description=_ON_OFF)
     """Whether jobs that name no cluster get this one."""

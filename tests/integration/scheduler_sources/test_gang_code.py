@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,20 @@ from services.scheduler.sources import code as code_module
 from services.scheduler.sources import gang_code as gang_code_module
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.gang_code import GangCode
+from services.scheduler.sources.git_command import Git
+from services.scheduler.sources.repositories import Repositories
 from shared import events as ev
 from shared.bus import Bus
 from shared.bus.blobs import Blobs
 from shared.bus.streams import CODE_BUCKET, GANG_CODE_BUCKET
 from shared.clock import SystemClock
 from shared.errors import ForbiddenError, NotFoundError
+from shared.events import decode
 from shared.http.app import create_app
 from shared.jobs import Job, fold_all
 from shared.vault.keyring import Keyring
 from tests.support.archives import archive
+from tests.support.git import WorkTree
 from tests.support.http import KnownTokens, calling
 from tests.support.jobs import history, role, submitted
 
@@ -112,8 +118,9 @@ def job(digest: str) -> Job:
 
 @pytest.fixture
 def source(bus: Bus, code: GangCode, tmp_path: Path) -> CodeSource:
-    blobs = Blobs(bus.js, CODE_BUCKET)
-    return CodeSource(bus, blobs, None, None, SystemClock(), tmp_path / "archives", code)
+    blobs, own = Blobs(bus.js, CODE_BUCKET), tmp_path / "own"
+    repositories = Repositories(own, Git(own))
+    return CodeSource(bus, blobs, repositories, None, SystemClock(), tmp_path / "archives", code)
 
 
 async def test_small_code_is_handed_on_whole(bus: Bus, source: CodeSource):
@@ -131,3 +138,18 @@ async def test_large_code_is_kept_for_the_gangs_pods(bus: Bus, source: CodeSourc
         assert isinstance(found, CodeUpload)
     assert found.digest == digest
     assert (await code.archive(f"{attempt.id}-1", found.ticket)).exists()
+
+
+async def test_git_is_read_by_the_scheduler_and_the_commit_is_on_record_before_pods_get_it(
+    bus: Bus, source: CodeSource, tmp_path: Path
+):
+    tree = WorkTree.make(tmp_path / "code")
+    commit = tree.commit(train="echo hello")
+    code = ev.ResolvedCode(kind="git", uri=f"file://{tree.path}", revision="main")
+    resolved = ev.Resolved(cluster="main", roles=(role(),), code=code)
+    async with source.of(fold_all(history([(submitted(resolved=resolved), 1)])), laid=False) as found:
+        assert isinstance(found, CodePacked)
+        with tarfile.open(fileobj=io.BytesIO(found.content)) as archived:
+            assert "train.sh" in archived.getnames()
+    (recorded,) = await bus.history.messages("JOBS", "tm.job.*.obs.>", after=0)
+    assert decode(recorded.data).data.revision == commit

@@ -105,7 +105,8 @@ class KubernetesEngine:
         if silence is not None:
             away = f"the API server of cluster {cluster} is away: {silence.because}"
             offers = tuple(replace(offer, state=NodeState.LOST, because=away) for offer in offers)
-        return Inventory(offers, schemes=self._settings.objects.volumes.schemes, engine="kubernetes")
+        volumes = self._settings.objects.volumes
+        return Inventory(offers, "", volumes.schemes, volumes.host_prefixes, "kubernetes")
 
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran; none where a stop was asked for. Raises StartRefusedError."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from shared.admission.mountable import mount_violations
+from shared.admission.mountable import code_violations, mount_violations
 from shared.catalog import Cluster
-from shared.events import ResolvedMount
+from shared.events import ResolvedCode, ResolvedMount
 
 
-def cluster(*schemes: str) -> Cluster:
+def cluster(*schemes: str, prefixes: tuple[str, ...] = ()) -> Cluster:
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": "main"}}
-    return Cluster.model_validate({**document, "spec": {"schemes": list(schemes)}})
+    spec = {"schemes": list(schemes), "filePrefixes": list(prefixes)}
+    return Cluster.model_validate({**document, "spec": spec})
 
 
 def codes(uri: str, root: str | None, found: Cluster | None) -> list[tuple[str, str]]:
@@ -31,6 +32,22 @@ def test_a_kind_of_data_that_the_cluster_has_no_volumes_for_is_told_with_those_t
     mount = ResolvedMount(mount_path="/mnt/a", type="storage", source="team", uri="nfs://nas/a")
     (violation,) = mount_violations(0, mount, cluster("file", "pvc"))
     assert "it mounts file://, pvc://" in violation.message
+
+
+@pytest.mark.parametrize(("root", "allowed"), [("/srv", True), ("/srv/a", True), ("/srvb", False), ("/data", False)])
+def test_directories_of_nodes_lie_in_those_that_the_cluster_shows(root: str, *, allowed: bool):
+    found = cluster("file", prefixes=("/srv",))
+    wanted = [] if allowed else [("/spec/mounts/1/source", "directory-unavailable")]
+    assert codes(f"file://{root}/x", f"file://{root}", found) == wanted
+
+
+def test_a_directory_of_code_is_one_of_the_nodes_too():
+    code = ResolvedCode(kind="directory", uri="file:///data/code", root="file:///data")
+    assert [each.code for each in code_violations(code, cluster("pvc"))] == ["scheme-unavailable"]
+    shown = cluster("file", prefixes=("/srv",))
+    assert [each.code for each in code_violations(code, shown)] == ["directory-unavailable"]
+    assert not list(code_violations(code, cluster("file", prefixes=("/data",))))
+    assert not list(code_violations(ResolvedCode(kind="git", uri="file:///data/code"), cluster("pvc")))
 
 
 @pytest.mark.parametrize(

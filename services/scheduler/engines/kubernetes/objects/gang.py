@@ -13,7 +13,7 @@ from typing import Final, Self
 from services.scheduler.engines.kubernetes.objects.code import TICKET_VARIABLE, Laid, laid_code, laid_files
 from services.scheduler.engines.kubernetes.objects.environment import common_variables
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of, owned
-from services.scheduler.engines.kubernetes.objects.mounts import is_within, mount_volumes
+from services.scheduler.engines.kubernetes.objects.mounts import mount_volumes
 from services.scheduler.engines.kubernetes.objects.network import network_policy, service
 from services.scheduler.engines.kubernetes.objects.packing import packed, too_large
 from services.scheduler.engines.kubernetes.objects.pod_group import pod_group
@@ -23,6 +23,7 @@ from services.scheduler.engines.kubernetes.objects.secrets import pull_secret, s
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, scratch
 from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
+from shared.admission.locations import within
 from shared.environment import ETC_DIR
 from shared.kubernetes.names import TENSORBOARD_VOLUME
 
@@ -150,7 +151,7 @@ class _Draft:
         if self.files:
             yield from self._files(mounts)
         directory = gang.tensorboard_dir
-        if directory is not None and not any(is_within(directory, mount.path) for mount in mounts):
+        if directory is not None and not any(within(directory, mount.path) for mount in mounts):
             yield scratch(TENSORBOARD_VOLUME, directory)
 
     def _files(self, mounts: tuple[Volume, ...]) -> Iterator[Volume]:
@@ -163,7 +164,7 @@ class _Draft:
         files = {"projected": {"sources": sources}}
         yield Volume("files", files, ETC_DIR, read_only=True)
         second = self.gang.hostfile_at
-        if second is not None and not any(is_within(second, mount.path) for mount in mounts):
+        if second is not None and not any(within(second, mount.path) for mount in mounts):
             yield Volume("files", files, second, _HOSTFILE, read_only=True)
 
 

@@ -15,6 +15,7 @@ from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import VolumeSettings
 from services.scheduler.engines.kubernetes.objects.volumes import SHM_PATH, Volume
 from services.scheduler.ports import GangMount, GangStart, StartRefusedError
+from shared.admission.locations import within
 from shared.catalog.fields import bucket_and_key, file_path
 from shared.catalog.volumes import claim_and_path, scheme_of, server_and_path
 from shared.environment import ETC_DIR
@@ -38,15 +39,10 @@ def volume_of(name: str, mount: GangMount, settings: VolumeSettings) -> Volume:
     return Volume(name, source, mount.path, sub_path, mount.read_only)
 
 
-def is_within(path: str, folder: str) -> bool:
-    """Whether the path is the folder or lies below it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def _volumes(gang: GangStart, settings: VolumeSettings) -> Iterator[Volume]:
     taken = {CODE} if gang.code is not None else set[str]()
     for position, mount in enumerate(gang.mounts):
-        unfit = next((tree for tree in _UNFIT if is_within(mount.path, tree) and mount.path != SHM_PATH), None)
+        unfit = next((tree for tree in _UNFIT if within(mount.path, tree) and mount.path != SHM_PATH), None)
         if unfit or mount.path == "/":
             raise StartRefusedError(f"{mount.path}: nothing can be mounted in {unfit or '/'}; mount below /mnt, say")
         if mount.path in taken:
@@ -67,7 +63,7 @@ def _claim(mount: GangMount, _: VolumeSettings) -> tuple[Json, str]:
 
 def _directory(mount: GangMount, settings: VolumeSettings) -> tuple[Json, str]:
     root = posixpath.normpath(file_path(mount.uri))
-    if not any(is_within(root, prefix) for prefix in settings.host_prefixes):
+    if not any(within(root, prefix) for prefix in settings.host_prefixes):
         allowed = ", ".join(settings.host_prefixes)
         raise StartRefusedError(f"{mount.path}: {root} lies in no directory of nodes that jobs may mount: {allowed}")
     return {"hostPath": {"path": root, "type": "Directory"}}, mount.sub_path
