@@ -19,6 +19,7 @@ from typing import Final
 SHOWS: Final = (0.97, 0.5, 0.25, 0.125)
 CHANCE: Final = 0.01
 WEAK_CHANCE: Final = 0.05
+WEAK_ENOUGH: Final = 0.3
 NODE_IS_BAD: Final = 0.01
 LINK_IS_BAD: Final = 0.003
 HALF_LIFE_H: Final = 72.0
@@ -66,7 +67,12 @@ class Belief:
         return self._with((old + new for old, new in zip(self.evidence, more, strict=True)), self.fails + fails)
 
     def doubted(self) -> Belief:
-        """The belief after one weak sign: something looked wrong that has other causes, too, and is no failed test."""
+        """The belief after one weak sign: something looked wrong that has other causes, too, and is no failed test.
+
+        Signs alone never convict, whatever jobs say of themselves: where enough is suspected one changes nothing.
+        """
+        if self.suspicion >= WEAK_ENOUGH:
+            return self
         more = (math.log(shows) - math.log(WEAK_CHANCE) for shows in SHOWS)
         return self._with((old + new for old, new in zip(self.evidence, more, strict=True)), self.fails)
 

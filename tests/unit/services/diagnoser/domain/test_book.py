@@ -95,6 +95,11 @@ def test_slow_ranks_count_once_for_each_job() -> None:
     assert twice > 0.5
 
 
+def test_jobs_that_say_so_again_and_again_do_not_convict_a_node() -> None:
+    many = book_of(*(lagged(f"tj-{number}") for number in range(50)))
+    assert many.suspects(NOW)["n-1"] == book_of(lagged(), lagged("tj-b")).suspects(NOW)["n-1"] < 0.6
+
+
 def test_beliefs_of_a_diagnosis_are_remembered_and_fade() -> None:
     belief = Belief().after(fails=2)
     part = ev.PartBelief(part="n-1/cpu-0", suspicion=belief.suspicion, evidence=belief.evidence, fails=2)
