@@ -32,6 +32,9 @@ _TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 _COPY_BYTES = (64 << 20, 2 << 30)
 _HOST_BYTES = (16 << 20, 256 << 20)
 _WARM_S = (0.0, 15.0)
+_TRIED = 0.7
+_TRIED_BYTES = 8 << 20
+_FORGETFUL = "memory did not keep what was written"
 _TERA, _GIGA = 1e12, 1e9
 
 Result = dict[str, Any]
@@ -108,8 +111,15 @@ def _rate(device: Device, name: str, limit_s: float, enough: Mapping[str, float]
 
 
 def memory(device: Device, limit_s: float, enough: Mapping[str, float]) -> Result:
-    """Bandwidth of copying the device's memory, reading and writing counted, and whether the copy is the same."""
+    """Bandwidth of copying the device's memory, reading and writing counted, and whether it keeps what is written."""
     size = min(_COPY_BYTES[device.is_gpu], device.free_bytes() // 4)
+    best, same = _copying(device, size, limit_s, enough.get("memoryGbS", 0.0))
+    problem = "" if same and keeps(device, size if device.is_gpu else _TRIED_BYTES) else _FORGETFUL
+    return {"figures": {"memoryGbS": best}, "problem": problem}
+
+
+def _copying(device: Device, size: int, limit_s: float, enough: float) -> tuple[float, bool]:
+    """The bandwidth in GB/s, and whether the copy is the same."""
     source = torch.arange(size // 8, dtype=torch.int64, device=device.at) * _STEP
     target = torch.zeros_like(source)
     moved = 2 * source.numel() * source.element_size()
@@ -117,9 +127,21 @@ def memory(device: Device, limit_s: float, enough: Mapping[str, float]) -> Resul
     def sample() -> float:
         return float(moved / device.seconds(lambda: target.copy_(source)) / _GIGA)
 
-    best = measured(sample, enough=enough.get("memoryGbS", 0.0), limit_s=limit_s)
-    problem = "" if torch.equal(source, target) else "memory did not keep what was written"
-    return {"figures": {"memoryGbS": best}, "problem": problem}
+    return measured(sample, enough=enough, limit_s=limit_s), torch.equal(source, target)
+
+
+def keeps(device: Device, part_bytes: int) -> bool:
+    """Whether memory keeps two patterns, each the other's inverse: of a GPU most that is free, of a CPU one part."""
+    count = max(int(_TRIED * device.free_bytes()) // part_bytes, 1) if device.is_gpu else 1
+
+    def pattern(number: int, flip: int) -> torch.Tensor:
+        return ((torch.arange(part_bytes // 8, dtype=torch.int64, device=device.at) + number) * _STEP) ^ flip
+
+    for flip in (0, -1):
+        written = [pattern(number, flip) for number in range(count)]
+        if not all(torch.equal(part, pattern(number, flip)) for number, part in enumerate(written)):
+            return False
+    return True
 
 
 def host_device(device: Device, limit_s: float, enough: Mapping[str, float]) -> Result:

@@ -113,52 +113,52 @@ async def test_a_partner_that_never_comes_is_a_result_within_the_limit(workers: 
     assert (await all_of(workers, peers, "exchange", round="r-2"))[0].problem == ""
 
 
-async def test_a_device_whose_process_dies_is_named_and_the_next_test_starts_a_new_one(workers: Workers) -> None:
-    await ask(workers, "n-1", "begin")
-    lead, rank, *_ = pids(workers)
+async def test_a_device_whose_process_dies_is_named_and_the_next_test_starts_a_new_one(plain: Workers) -> None:
+    await ask(plain, "n-1", "begin")
+    lead, rank, *_ = pids(plain)
     os.kill(rank, signal.SIGSTOP)
-    waiting = asyncio.create_task(ask(workers, "n-1", "memory"))
+    waiting = asyncio.create_task(ask(plain, "n-1", "memory"))
     os.kill(rank, signal.SIGKILL)
     assert "its process ended (-9)" in (await waiting).problem
-    assert (await ask(workers, "n-1", "memory")).problem == ""
-    assert pids(workers)[0] == lead
+    assert (await ask(plain, "n-1", "memory")).problem == ""
+    assert pids(plain)[0] == lead
 
 
-async def test_a_test_that_takes_too_long_ends_the_processes_of_its_node_alone(workers: Workers) -> None:
-    first, second = await serving(workers, "n-1", "n-2")
-    for pid in children(pids(workers)[0])[:1]:
+async def test_a_test_that_takes_too_long_ends_the_processes_of_its_node_alone(plain: Workers) -> None:
+    first, second = await serving(plain, "n-1", "n-2")
+    for pid in children(pids(plain)[0])[:1]:
         os.kill(pid, signal.SIGSTOP)
-    answer = await ask(workers, "n-1", "serve", limit_s=0.2)
+    answer = await ask(plain, "n-1", "serve", limit_s=0.2)
     assert "no result of the serve test in 0.2 s" in answer.problem
-    assert (await serving(workers, "n-1", "n-2"))[0] != first
-    assert (await serving(workers, "n-2")) == (second,)
+    assert (await serving(plain, "n-1", "n-2"))[0] != first
+    assert (await serving(plain, "n-2")) == (second,)
 
 
-async def test_after_a_cancel_no_process_of_the_session_is_left(workers: Workers) -> None:
-    await serving(workers, "n-1", "n-2")
-    there = pids(workers)
-    await workers.cancel("dg-1")
+async def test_after_a_cancel_no_process_of_the_session_is_left(plain: Workers) -> None:
+    await serving(plain, "n-1", "n-2")
+    there = pids(plain)
+    await plain.cancel("dg-1")
     assert len(there) > 2
     while any(is_alive(pid) for pid in there):
         await asyncio.sleep(0.01)
 
 
-async def test_whoever_waits_for_a_test_that_is_cancelled_is_told_at_once(workers: Workers) -> None:
-    peers = await serving(workers, "n-1", "n-2")
-    waiting = asyncio.create_task(ask(workers, "n-1", "exchange", peers=peers))
-    while workers._sessions["dg-1"]._waiting == {}:
+async def test_whoever_waits_for_a_test_that_is_cancelled_is_told_at_once(plain: Workers) -> None:
+    peers = await serving(plain, "n-1", "n-2")
+    waiting = asyncio.create_task(ask(plain, "n-1", "gang", peers=peers, transport="tcp"))
+    while plain._sessions["dg-1"]._waiting == {}:
         await asyncio.sleep(0.01)
-    await workers.cancel("dg-1")
+    await plain.cancel("dg-1")
     assert (await waiting).problem == "the processes of the test ended"
 
 
-async def test_processes_end_with_the_one_that_forked_them(workers: Workers) -> None:
-    await serving(workers, "n-1")
-    lead, *ranks = pids(workers)
+async def test_processes_end_with_the_one_that_forked_them(plain: Workers) -> None:
+    await serving(plain, "n-1")
+    lead, *ranks = pids(plain)
     os.kill(lead, signal.SIGKILL)
     while any(is_alive(pid) for pid in ranks):
         await asyncio.sleep(0.01)
-    assert (await serving(workers, "n-1")) != ()
+    assert (await serving(plain, "n-1")) != ()
 
 
 def is_alive(pid: int) -> bool:

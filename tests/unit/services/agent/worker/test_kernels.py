@@ -75,6 +75,13 @@ def test_memory_that_does_not_keep_what_was_written_is_noticed(device: Device, m
     assert kernels.memory(device, 0.02, {})["problem"] == "memory did not keep what was written"
 
 
+def test_memory_whose_bits_stick_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.keeps(device, 1 << 16)
+    compare = torch.equal
+    monkeypatch.setattr(torch, "equal", lambda one, other: compare(one | 1, other))
+    assert not kernels.keeps(device, 1 << 16)
+
+
 def test_a_figure_that_is_known_early_ends_the_measurement(device: Device) -> None:
     taken: list[int] = []
 
