@@ -6,8 +6,8 @@ exists already is what would have been made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from services.scheduler.engines.kubernetes.objects.code import TICKET_VARIABLE, Laid, laid_code, laid_files
@@ -25,7 +25,7 @@ from services.scheduler.engines.kubernetes.objects.volumes import Volume, scratc
 from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
 from shared.admission.locations import within
 from shared.environment import ETC_DIR
-from shared.kubernetes.names import TENSORBOARD_VOLUME
+from shared.kubernetes.names import FILES_CONTAINER, TENSORBOARD_VOLUME
 
 _HOSTFILE: Final = "hostfile"
 
@@ -145,27 +145,31 @@ class _Draft:
         return [*config_maps, {"secretRef": {"name": self.gang.id}}] if self.gang.secrets else config_maps
 
     def _volumes(self) -> Iterator[Volume]:
-        gang = self.gang
-        mounts = mount_volumes(gang, self.settings.volumes)
+        mounts = mount_volumes(self.gang, self.settings.volumes)
+        laid = tuple(laid.target for laid in self.laid)
+        files = self._files() if self.files else next((each for each in laid if each.name == FILES_CONTAINER), None)
         yield from mounts
-        if self.files:
-            yield from self._files(mounts)
-        directory = gang.tensorboard_dir
-        if directory is not None and not any(within(directory, mount.path) for mount in mounts):
+        if self.files and files is not None:
+            yield files
+        second = self.gang.hostfile_at
+        if files is not None and second is not None and not _has(second, mounts):
+            yield replace(files, path=second, sub_path=_HOSTFILE, read_only=True)
+        directory = self.gang.tensorboard_dir
+        if directory is not None and not _has(directory, (*mounts, *laid)):
             yield scratch(TENSORBOARD_VOLUME, directory)
 
-    def _files(self, mounts: tuple[Volume, ...]) -> Iterator[Volume]:
-        """The gang's files at their place, and the hostfile also where a launcher looks for it."""
+    def _files(self) -> Volume:
+        """The gang's files, put together from ConfigMaps."""
         names = {key: name for name, key in _keys(self.gang).items()}
         sources = [
             {"configMap": {"name": name, "items": [{"key": key, "path": names[key]} for key in part]}}
             for name, part in self._parts("files", self.files)
         ]
-        files = {"projected": {"sources": sources}}
-        yield Volume("files", files, ETC_DIR, read_only=True)
-        second = self.gang.hostfile_at
-        if second is not None and not any(within(second, mount.path) for mount in mounts):
-            yield Volume("files", files, second, _HOSTFILE, read_only=True)
+        return Volume(FILES_CONTAINER, {"projected": {"sources": sources}}, ETC_DIR, read_only=True)
+
+
+def _has(path: str, volumes: Iterable[Volume]) -> bool:
+    return any(within(path, volume.path) for volume in volumes)
 
 
 def _keys(gang: GangStart) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import VolumeSettings
-from services.scheduler.engines.kubernetes.objects.volumes import SHM_PATH, Volume
+from services.scheduler.engines.kubernetes.objects.volumes import Volume
 from services.scheduler.ports import GangMount, GangStart, StartRefusedError
 from shared.admission.locations import within
 from shared.catalog.fields import bucket_and_key, file_path
@@ -42,7 +42,7 @@ def volume_of(name: str, mount: GangMount, settings: VolumeSettings) -> Volume:
 def _volumes(gang: GangStart, settings: VolumeSettings) -> Iterator[Volume]:
     taken = {CODE} if gang.code is not None else set[str]()
     for position, mount in enumerate(gang.mounts):
-        unfit = next((tree for tree in _UNFIT if within(mount.path, tree) and mount.path != SHM_PATH), None)
+        unfit = next((tree for tree in _UNFIT if within(mount.path, tree)), None)
         if unfit or mount.path == "/":
             raise StartRefusedError(f"{mount.path}: nothing can be mounted in {unfit or '/'}; mount below /mnt, say")
         if mount.path in taken:

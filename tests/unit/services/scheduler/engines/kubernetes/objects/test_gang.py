@@ -91,6 +91,18 @@ def test_host_lists_that_fit_into_no_config_map_are_unpacked_in_the_pod():
     assert max(len(json.dumps(each)) for each in of_kind(gang, "ConfigMap")) < MIB
 
 
+def test_the_hostfile_stands_where_a_launcher_looks_for_it_however_large_it_is():
+    pod = first_pod(a_gang({"a-role-with-a-long-name-as-they-may-have": 12_000}, hostfile_at="/job/hostfile"))
+    second = next(each for each in container(pod)["volumeMounts"] if each["mountPath"] == "/job/hostfile")
+    assert (second["name"], second["subPath"]) == ("files", "hostfile")
+    assert [each["name"] for each in pod["spec"]["volumes"]].count("files") == 1
+
+
+def test_event_files_in_the_code_lie_in_its_folder():
+    pod = first_pod(a_gang(code=CodeInline({}), tensorboard_dir="/code/runs"))
+    assert "tensorboard" not in [each["name"] for each in pod["spec"]["volumes"]]
+
+
 def test_the_hostfile_stands_also_where_a_launcher_looks_for_it():
     mounts = container(first_pod(a_gang(hostfile_at="/job/hostfile")))["volumeMounts"]
     assert {"name": "files", "mountPath": "/job/hostfile", "subPath": "hostfile", "readOnly": True} in mounts
@@ -140,7 +152,8 @@ GANGS = st.builds(
     mounts=st.lists(MOUNTS, unique_by=lambda mount: mount.path).map(tuple),
     code=CODES,
     secrets=st.dictionaries(st.just("TOKEN"), TEXTS),
-    tensorboard_dir=st.sampled_from([None, "/runs", "/mnt/a/runs"]),
+    tensorboard_dir=st.sampled_from([None, "/runs", "/mnt/a/runs", "/code", "/code/runs"]),
+    hostfile_at=st.sampled_from([None, "/job/hostfile"]),
     image_pull_secret=st.sampled_from([None, '{"auths": {"registry.example": {}}}']),
     gang_scheduler=st.sampled_from(["trainmaster", "volcano"]),
     queue=st.sampled_from(["", "training"]),

@@ -73,7 +73,7 @@ def test_what_cannot_be_had_or_confined_is_refused_in_one_sentence(uri, sub_path
     assert "\n" not in refused.value.message
 
 
-@pytest.mark.parametrize("path", ["/", "/etc/trainmaster", "/proc/x", "/dev", "/code"])
+@pytest.mark.parametrize("path", ["/", "/etc/trainmaster", "/proc/x", "/dev", "/dev/shm", "/code"])
 def test_nothing_is_mounted_over_what_a_replica_needs(path):
     gang = a_gang(mounts=(GangMount(None, path, uri="pvc://team"),), code=CodeInline({}))
     with pytest.raises(StartRefusedError, match=path):
