@@ -30,6 +30,8 @@ REQUEST_S: Final = 30.0
 CONNECT_S: Final = 10.0
 HEARTBEAT_S: Final = 20.0
 PARALLEL_REQUESTS: Final = 64
+IN_CLUSTER: Final = "in-cluster"
+"""The context that stands for the pod's own service account, whatever kubeconfig there is."""
 PATCH_TYPE: Final = "application/merge-patch+json"
 _SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
 _MESSAGE_MAX: Final = 500
@@ -135,8 +137,9 @@ async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
     """Access as this process has it; raises UnavailableError with what is wrong where it has none."""
     configuration = Configuration()
     kubeconfig = kubeconfig or os.environ.get("KUBECONFIG", "")
+    is_in_cluster = bool(os.environ.get(_SERVICE_ACCOUNT)) and not (context or kubeconfig)
     try:
-        if os.environ.get(_SERVICE_ACCOUNT) and not (context or kubeconfig):
+        if is_in_cluster or context == IN_CLUSTER:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             await _load_kubeconfig(configuration, context, kubeconfig)

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from deploy.local.home import NATS_USERS
 from deploy.nats.config import nats_config
 from shared import events as ev
-from shared.agent_wire import probe_subject
+from shared.agent_wire import probe_subject, shipped_subject
 from shared.bus import Bus, BusOptions, BusUnavailableError, Claim, Fence, Transition
 from shared.bus.provision import provision
 from shared.bus.streams import (
@@ -163,6 +163,18 @@ async def test_the_diagnoser_asks_the_agent_and_gets_its_answer(buses: dict[str,
     await buses["agent"].client.subscribe(probe_subject("host-1"), cb=answer)
     await registered(buses["agent"].client)
     assert await buses["diagnoser"].ask(probe_subject("host-1"), b"you?", within_s=5) == b"well: you?"
+
+
+async def test_the_scheduler_alone_asks_whether_logs_are_shipped(buses: dict[str, Bus]) -> None:
+    async def answer(message: Msg) -> None:
+        await message.respond(b"shipped")
+
+    await buses["agent"].client.subscribe(shipped_subject("host-1"), cb=answer)
+    await registered(buses["agent"].client)
+    assert await buses["scheduler"].ask(shipped_subject("host-1"), b"", within_s=5) == b"shipped"
+    for user in ("submitter", "watchdog", "diagnoser", "logs", "agent"):
+        with pytest.raises(BusUnavailableError):
+            await buses[user].ask(shipped_subject("host-1"), b"", within_s=0.1)
 
 
 async def test_nobody_else_asks_the_agent_and_it_says_nothing_unasked(buses: dict[str, Bus]) -> None:

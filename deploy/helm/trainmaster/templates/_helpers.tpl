@@ -113,7 +113,8 @@ priorityClassName: {{ . }}
 
 {{- /* How a client of NATS finds it, as the user .user. */ -}}
 {{- define "trainmaster.natsEnv" -}}
-- {name: TRAINMASTER_NATS_URL, value: "nats://{{ include "trainmaster.natsHost" .root }}:4222"}
+- name: TRAINMASTER_NATS_URL
+  value: {{ .root.Values.clusters.natsUrl | default (printf "nats://%s:4222" (include "trainmaster.natsHost" .root)) | quote }}
 - {name: TRAINMASTER_NATS_CA_FILE, value: /etc/trainmaster/nats/ca.crt}
 - {name: TRAINMASTER_NATS_USER, value: {{ .user }}}
 - name: TRAINMASTER_NATS_PASSWORD
@@ -172,6 +173,9 @@ priorityClassName: {{ . }}
 {{- if and .root.Values.s3.existingSecret (ne .component "diagnoser") }}
 - {name: s3, mountPath: /etc/trainmaster/s3, readOnly: true}
 {{- end }}
+{{- if and .root.Values.clusters.kubeconfigSecret (eq .component "scheduler") }}
+- {name: clusters, mountPath: /etc/trainmaster/clusters, readOnly: true}
+{{- end }}
 - {name: home, mountPath: /var/lib/trainmaster}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
@@ -198,6 +202,12 @@ priorityClassName: {{ . }}
   secret:
     secretName: {{ .root.Values.s3.existingSecret }}
     items: [{key: secret-key, path: secret-key}]
+{{- end }}
+{{- if and .root.Values.clusters.kubeconfigSecret (eq .component "scheduler") }}
+- name: clusters
+  secret:
+    secretName: {{ .root.Values.clusters.kubeconfigSecret }}
+    items: [{key: kubeconfig, path: kubeconfig}]
 {{- end }}
 - name: tmp
   emptyDir: {sizeLimit: 1Gi}
@@ -295,6 +305,11 @@ spec:
 {{- define "trainmaster.engineEnv" -}}
 - {name: TRAINMASTER_ENGINE, value: kubernetes}
 - {name: TRAINMASTER_CLUSTER, value: {{ .Values.cluster | quote }}}
+{{- with .Values.clusters.contexts }}
+{{- $_ := required "clusters.contexts names contexts, so clusters.kubeconfigSecret must name the Secret with the key kubeconfig" $.Values.clusters.kubeconfigSecret }}
+- {name: TRAINMASTER_KUBE_CONTEXTS, value: {{ . | quote }}}
+- {name: KUBECONFIG, value: /etc/trainmaster/clusters/kubeconfig}
+{{- end }}
 - {name: TRAINMASTER_QUARANTINE_MAX_PERCENT, value: {{ .Values.quarantineMaxPercent | quote }}}
 - {name: TRAINMASTER_KUBE_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
 - {name: TRAINMASTER_KUBE_NAMESPACE_PREFIX, value: {{ .Values.jobs.namespacePrefix | quote }}}

@@ -98,7 +98,7 @@ class KubernetesSettings(BaseModel):
         "", description="context of the kubeconfig; none: the service account of the pod, or the current context"
     )
     kube_contexts: Annotated[str, AfterValidator(_clusters)] = Field(
-        "", description="several clusters, the first one first, each with its context: main=here,east=there,…"
+        "", description="several clusters, the first one first, each with its context: main=in-cluster,east=there,…"
     )
     kube_gpu_label: str = Field("nvidia.com/gpu.product", description="label of nodes with the model of their GPUs")
     kube_leaf_label: str = Field("", description="label of nodes with the leaf switch that they hang on")

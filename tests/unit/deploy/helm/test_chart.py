@@ -240,3 +240,39 @@ def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any
     with pytest.raises(HelmError) as raised:
         render(values)
     assert words in str(raised.value)
+
+
+def test_a_scheduler_of_several_clusters_has_their_kubeconfig() -> None:
+    chosen = {"contexts": "main=in-cluster,east=prod-us", "kubeconfigSecret": "clusters"}
+    pod = pod_of(named(render({"clusters": chosen}), "Deployment", "tm-trainmaster-scheduler"))
+    given = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert given["TRAINMASTER_KUBE_CONTEXTS"] == "main=in-cluster,east=prod-us"
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "clusters"]
+    assert given["KUBECONFIG"] == f"{mount['mountPath']}/kubeconfig"
+    with pytest.raises(HelmError, match=r"clusters\.kubeconfigSecret must name the Secret"):
+        render({"clusters": {"contexts": "main=in-cluster"}})
+
+
+def test_a_further_cluster_gets_the_agent_and_the_schedulers_rights_alone() -> None:
+    tls = {"mode": "existing", "existingSecret": "nats-ca"}
+    found = render(
+        {
+            "cluster": "east",
+            "clusters": {"natsUrl": "nats://nats.example:4222"},
+            "nats": {"existingPasswordsSecret": "nats", "tls": tls},
+        }
+    )
+    assert {each["kind"] for each in of_kind(found, *WORKLOADS)} == {"DaemonSet"}
+    kinds = {"Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    assert {each["kind"] for each in found} == {"DaemonSet", *kinds}
+    (agent,) = of_kind(found, "DaemonSet")
+    given = {each["name"]: each.get("value") for each in pod_of(agent)["containers"][0]["env"]}
+    assert given["TRAINMASTER_NATS_URL"] == "nats://nats.example:4222"
+    assert given["TRAINMASTER_CLUSTER"] == "east"
+    (token,) = of_kind(found, "Secret")
+    account = token["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+    bound = {each["subjects"][0]["name"] for each in of_kind(found, "RoleBinding", "ClusterRoleBinding")}
+    assert account in {each["metadata"]["name"] for each in of_kind(found, "ServiceAccount")}
+    assert bound == {account, "tm-trainmaster-agent"}
+    for manifest in found:
+        kubernetes_validate.validate(manifest, KUBERNETES[-1], strict=True)

@@ -147,3 +147,8 @@ async def test_a_stream_in_which_nothing_moves_is_taken_for_dead(server: Server,
     async with aclosing(await api.lines("/watch", query={}, silence_s=0.05)) as lines:
         with pytest.raises(UnavailableError):
             found.extend([line async for line in lines])
+
+
+async def test_the_context_of_the_pod_itself_is_its_service_account(server: Server):
+    with pytest.raises(UnavailableError, match="context 'in-cluster': Service host/port is not set"):
+        await connect("in-cluster")
