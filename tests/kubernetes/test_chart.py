@@ -3,78 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from deploy.helm.__main__ import CHART
-from tests.support.helm import WORKLOADS, tool
-from tests.support.kubernetes.clusters import NO_CLUSTER, real_kubeconfig
+from tests.support.helm import WORKLOADS
+from tests.support.kubernetes.installation import Installation, installed
 
 SCHEDULER, AGENT = "tm-trainmaster-scheduler", "tm-trainmaster-agent"
 
 
-@dataclass(frozen=True)
-class Installation:
-    """A release `tm` in a namespace of its own, with another for jobs."""
-
-    kubeconfig: Path
-    namespace: str
-
-    @property
-    def jobs(self) -> str:
-        return f"{self.namespace}-jobs"
-
-    def run(self, name: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        environ = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
-        command = [str(tool(name)), "--namespace", self.namespace, *words]
-        return subprocess.run(
-            command, env=environ, input=stdin, capture_output=True, text=True, timeout=120, check=False
-        )
-
-    def helm(self, *words: str) -> str:
-        ended = self.run("helm", *words)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    def install(self, verb: str = "install", **values: str) -> None:
-        given = {"jobs.namespace": self.jobs, **values}
-        self.helm(verb, "tm", str(CHART), *(word for each in given.items() for word in ("--set", "=".join(each))))
-
-    def secrets(self) -> dict[str, Any]:
-        found = json.loads(self.run("kubectl", "get", "secrets", "--output", "json").stdout)["items"]
-        return {s["metadata"]["name"]: s["data"] for s in found if s["metadata"]["name"].startswith("tm-trainmaster")}
-
-    def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
-        """Whether the server allows it; kubectl would take what stands behind a slash for a name."""
-        kind, _, part = resource.partition("/")
-        of_part = ["--subresource", part] if part else []
-        whom = f"--as=system:serviceaccount:{self.namespace}:{account}"
-        asked = self.run("kubectl", "auth", "can-i", verb, kind, *of_part, "--namespace", namespace, whom)
-        return asked.stdout == "yes\n"
-
-
 @pytest.fixture
 def installation() -> Iterator[Installation]:
-    kubeconfig = real_kubeconfig()
-    if kubeconfig is None:
-        pytest.skip(NO_CLUSTER)
-    installation = Installation(kubeconfig, f"tm-test-{uuid.uuid4().hex[:8]}")
-    installation.run("kubectl", "create", "namespace", installation.namespace)
-    try:
-        installation.install()
-        yield installation
-    finally:
-        installation.run("helm", "uninstall", "tm")
-        namespaces = (installation.namespace, installation.jobs)
-        installation.run("kubectl", "delete", "namespace", *namespaces, "--wait=false", "--ignore-not-found")
+    with installed() as found:
+        yield found
 
 
 def test_keys_and_passwords_outlive_upgrades_and_removal(installation: Installation) -> None:
@@ -83,7 +26,7 @@ def test_keys_and_passwords_outlive_upgrades_and_removal(installation: Installat
         "tm-trainmaster-signing-key",
         "tm-trainmaster-secret-keys",
     }
-    installation.install("upgrade", **{"submitter.replicas": "2"})
+    installation.install("upgrade", values=[{"submitter": {"replicas": 2}}])
     assert installation.secrets() == made
     installation.helm("uninstall", "tm")
     assert installation.secrets() == made
