@@ -24,9 +24,10 @@ from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.gathered import Gathered
 from services.diagnoser.domain.injection import check_devices
+from services.diagnoser.domain.passes import stages_of_devices
 from services.diagnoser.domain.pretending import changed_reading, is_silent
 from services.diagnoser.domain.readings import Reading
-from services.diagnoser.domain.stages import Profile
+from services.diagnoser.domain.stages import Profile, stages_of_gang
 from services.diagnoser.loading import Loading
 from shared.clock import Clock
 
@@ -101,7 +102,8 @@ class Procedure:
         return bool(self.fresh(subject)) or not self._met(subject).as_gang(subject.nodes)
 
     def _covers(self, node: str, subject: Subject, now: datetime) -> bool:
-        return self._book.covers(node, subject.profile(node).node_stages, now)
+        stages = stages_of_devices(subject.profile(node).node_stages, subject.devices.get(node, ()))
+        return self._book.covers(node, stages, now)
 
     def _met(self, subject: Subject) -> Met:
         now = self._clock.now()
@@ -109,10 +111,11 @@ class Procedure:
             return Met()
 
         def as_gang(nodes: Sequence[str]) -> bool:
-            stages = {stage for node in nodes for stage in subject.profile(node).gang_stages}
+            stages = stages_of_gang(nodes, subject.profile, subject.devices)
             return not stages or self._book.has_met(nodes, stages, now)
 
-        return Met(self._book.settled_links(subject.nodes, now), as_gang)
+        with_gpus = {node for node in subject.nodes if subject.devices.get(node)}
+        return Met(self._book.settled_links(subject.nodes, with_gpus, now), as_gang)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ was believed of a node is void when an admin restores it, or wants it back.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ from typing import Final
 from services.diagnoser.domain.beliefs import LINK_IS_BAD, NODE_IS_BAD, Belief
 from services.diagnoser.domain.health import suspicion
 from services.diagnoser.domain.pairing import Pair, is_link
-from services.diagnoser.domain.passes import Passes, gang_name, holds
+from services.diagnoser.domain.passes import Passes, gang_name, holds, stages_of_devices, way_to
 from services.diagnoser.domain.stages import NODE_STAGES
 from shared.events import (
     NodeChanged,
@@ -29,10 +29,13 @@ from shared.events import (
     NodeRecalled,
     NodeReported,
     NodeSuspected,
+    PairMeasured,
 )
 from shared.ids import node_of_subject
 from shared.jobs import Recorded
 
+# What carries data from GPU to GPU.
+_OF_GPUS: Final = "nccl"
 # Label of a node with the name of its machine.
 MACHINE_LABEL: Final = "machine"
 _FLEET_VALUES: Final = 256
@@ -158,16 +161,24 @@ class Book:
         """Whether a pass of the node holds, and covers these stages."""
         return self.is_valid(node, now) and self.pages[node].passes.covers(stages, now)
 
-    def settled_links(self, nodes: Iterable[str], now: datetime) -> frozenset[str]:
-        """Ways between these nodes that were passed lately, about which nothing was heard since."""
+    def settled_links(self, nodes: Iterable[str], with_gpus: Container[str], now: datetime) -> frozenset[str]:
+        """Ways between these nodes that were passed lately, about which nothing was heard since.
+
+        Between two nodes `with_gpus` it is the way from GPU to GPU.
+        """
         valid = {node for node in nodes if self.is_valid(node, now)}
         found = (
             Pair.of(node, other).link
             for node in valid
-            for other, at in self.pages[node].passes.links.items()
-            if other in valid and holds(at, now) and holds(self.pages[other].passes.links.get(node), now)
+            for other in {way.partition("/")[0] for way in self.pages[node].passes.links} & valid
+            if self._is_settled(node, other, now, gpu=node in with_gpus and other in with_gpus)
         )
         return frozenset(link for link in found if not self.belief(link, now).is_suspect)
+
+    def _is_settled(self, one: str, other: str, now: datetime, *, gpu: bool) -> bool:
+        there = self.pages[one].passes.links.get(way_to(other, gpu=gpu))
+        back = self.pages[other].passes.links.get(way_to(one, gpu=gpu))
+        return holds(there, now) and holds(back, now)
 
     def has_met(self, nodes: Iterable[str], stages: Iterable[str], now: datetime) -> bool:
         """Whether exactly these nodes passed these stages as a gang lately, and nothing was heard of any since."""
@@ -255,16 +266,16 @@ class Book:
         """What the green part of a report covers."""
         if part.fresh:
             page.passed_at = at
-            page.passes.take_stages(part.stages or NODE_STAGES, at)
+            page.passes.take_stages(part.stages or stages_of_devices(NODE_STAGES, ()), at)
         if part.gang:
             page.passes.take_gang(part.gang, at)
         for pair in part.pairs:
             if pair.verdict == "green" and not pair.failed:
-                self._linked(pair.first, pair.second, at)
+                self._linked(pair, at)
 
-    def _linked(self, one: str, other: str, at: datetime) -> None:
-        for node, partner in ((one, other), (other, one)):
-            self.pages[node].passes.take_link(partner, at)
+    def _linked(self, pair: PairMeasured, at: datetime) -> None:
+        for node, partner in ((pair.first, pair.second), (pair.second, pair.first)):
+            self.pages[node].passes.take_link(way_to(partner, gpu=pair.transport == _OF_GPUS), at)
             self.touched.nodes.add(node)
 
     def _add(self, kind: str, figure: str, value: float) -> None:

@@ -23,8 +23,8 @@ from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.hardware import odd_ones
 from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair
-from services.diagnoser.domain.passes import gang_name
-from services.diagnoser.domain.stages import LIMIT_ON_CPUS
+from services.diagnoser.domain.passes import gang_name, stages_of_devices
+from services.diagnoser.domain.stages import LIMIT_ON_CPUS, stages_of_gang
 from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
 
@@ -115,14 +115,15 @@ class Examination:
 
     def stages(self, node: str) -> tuple[str, ...]:
         """What a pass of the node covers."""
-        return self._all.profile(node).node_stages if self.was_tested(node) else ()
+        stages = self._all.profile(node).node_stages if self.was_tested(node) else ()
+        return stages_of_devices(stages, self._all.devices.get(node, ()))
 
     @cached_property
     def gang(self) -> str:
         """The name of the gang that passed all of it together; empty where somebody did not."""
         loaded = self._all.loaded
-        stages = {stage for node in loaded for stage in self._all.profile(node).gang_stages}
-        is_whole = self._all.gang is not None or "gang" not in stages
+        stages = stages_of_gang(loaded, self._all.profile, self._all.devices)
+        is_whole = self._all.gang is not None or not any(self._all.profile(node).has("gang") for node in loaded)
         all_green = all(self.finding(node).verdict == "green" for node in loaded)
         return gang_name(loaded, stages) if len(loaded) > 1 and is_whole and all_green else ""
 

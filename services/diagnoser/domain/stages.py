@@ -7,7 +7,7 @@ group; `limit_s` later nobody waits for it, and no answer is the result. GPUs ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self, get_args
 
@@ -110,3 +110,12 @@ class Profile:
 
 LIMIT_ON_CPUS: Final = "cpuMs"
 EVERYTHING: Final = Profile()
+
+
+def stages_of_gang(
+    nodes: Collection[str], profile_of: Callable[[str], Profile], devices: Mapping[str, Collection[str]]
+) -> frozenset[str]:
+    """What nodes go through together: stages, and whether it is from GPU to GPU."""
+    stages = frozenset(stage for node in nodes for stage in profile_of(node).gang_stages)
+    with_gpus = bool(stages) and all(devices.get(node) for node in nodes)
+    return stages | {"gpu"} if with_gpus else stages

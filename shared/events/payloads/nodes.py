@@ -86,8 +86,9 @@ class NodeDiagnosed(Payload):
     The parts with the same `diagnosis` together are its report; a pair is in the part of its first node. `kind` says
     which machines the figures can be compared with. Where `injected` names faults, what was measured was changed on
     purpose, and nothing follows from it. `fresh` is false where an earlier pass held: then only facts were looked at,
-    and other nodes may have been tested with it. A pass covers `stages`, and the `gang` (a name made of ids of nodes)
-    that passed together. `about` says with what it was tested: `transport`, versions, `without` why not by PyTorch.
+    and other nodes may have been tested with it. A pass covers `stages` of devices, and the `gang` (a name made of ids
+    of nodes) that passed together. `about` says with what it was tested: `transport`, versions, `without` why not by
+    PyTorch.
     """
 
     TYPE = "trainmaster.node.diagnosed.v1"
