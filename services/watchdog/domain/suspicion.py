@@ -17,9 +17,8 @@ def suspicions(job: Job, decision: RetryDecided, now: datetime) -> Iterator[tupl
     if cause is None or placement is None:
         return
     for node in suspects(cause):
-        cluster = Cluster.id_of(placement.cluster)
         fact = NodeSuspected(
-            cluster=cluster,
+            cluster=placement.cluster,
             node=node,
             job=job.id,
             attempt=job.attempt.number,
@@ -30,4 +29,4 @@ def suspicions(job: Job, decision: RetryDecided, now: datetime) -> Iterator[tupl
         event = Event.of(
             fact, job=node, attempt=job.attempt.number, time=now, owner=job.owner, project=job.project, part=job.id
         )
-        yield event, f"tm.node.{cluster}.{node}.{fact.SUFFIX}"
+        yield event, f"tm.node.{Cluster.id_of(placement.cluster)}.{node}.{fact.SUFFIX}"
