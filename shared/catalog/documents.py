@@ -31,6 +31,7 @@ from shared.ids import hashed_id
 from shared.jobspec.models import API_VERSION, FIRST_CLUSTER
 
 Time = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str)]
+USER_ID_MAX: Final = (1 << 31) - 1
 Visibility = Literal["private", "public"]
 
 _A_NAME = 'a name of at most 128 characters, without / : * ? " < > | and white space'
@@ -40,6 +41,9 @@ _ON_OFF = "true or false"
 _FILLED_IN = "nothing; the platform fills this in"
 _AN_AMOUNT = "an integer from 0 to 10000000"
 
+_A_USER_ID = f"an integer from 1 to {USER_ID_MAX}"
+
+UserId = Annotated[StrictInt, Field(ge=1, le=USER_ID_MAX)]
 Amount = Annotated[StrictInt, Field(ge=0, le=10_000_000)]
 
 
@@ -174,6 +178,7 @@ class PoolSpec(Document):
     binding: Literal["scheduler", "kubernetes"] = Field("scheduler", description="'scheduler' or 'kubernetes'")
     gang_scheduler: Literal["trainmaster", "volcano"] = Field("trainmaster", description="'trainmaster' or 'volcano'")
     queue: Text = Field("", description="the name of a queue of Volcano")
+    run_as_user: UserId | None = Field(None, description=_A_USER_ID)
     preemption: PoolPreemption | None = Field(None, description="an object with enabled and protectedRunTime")
 
 

@@ -93,11 +93,11 @@ def _binding_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:
         for field, value, usual in (
             ("binding", spec.binding, "scheduler"),
             ("gangScheduler", spec.gang_scheduler, "trainmaster"),
+            ("runAsUser", str(spec.run_as_user or ""), ""),
         ):
             if value != usual:
-                message = (
-                    f"{shown(value)} is for clusters of Kubernetes, and {shown(spec.cluster)} is none; give {usual}"
-                )
+                way_out = f"give {usual}" if usual else "leave it out"
+                message = f"{shown(value)} is for clusters of Kubernetes, and {shown(spec.cluster)} is none; {way_out}"
                 yield Violation(f"/spec/{field}", "needs-kubernetes", message)
     if spec.queue and spec.gang_scheduler != "volcano":
         message = "a queue is one of Volcano's; give gangScheduler: volcano, too, or leave it out"

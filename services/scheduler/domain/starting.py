@@ -152,7 +152,7 @@ def _replicas(
 def _pool_terms(pool: catalog.Pool | None) -> PoolTerms:
     if pool is None:
         return PoolTerms()
-    return PoolTerms(pool.spec.binding, pool.spec.nodes.names, pool.spec.nodes.labels)
+    return PoolTerms(pool.spec.binding, pool.spec.nodes.names, pool.spec.nodes.labels, pool.spec.run_as_user)
 
 
 def _gang_scheduler(pools: Mapping[str, catalog.Pool | None]) -> tuple[Literal["trainmaster", "volcano"], str]:

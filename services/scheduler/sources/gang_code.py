@@ -54,6 +54,7 @@ class GangCode:
             if not copy.exists():
                 await self._blobs.fetch(gang, copy)
                 await asyncio.to_thread(_drop_oldest, self._directory)
+        self._one_at_a_time.pop(gang, None)
         return copy
 
     def _copy(self, gang: str) -> Path:

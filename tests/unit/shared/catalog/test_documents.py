@@ -74,6 +74,7 @@ def test_what_is_read_can_be_applied_again(kind: type[CatalogDocument]) -> None:
         (InstanceType, diagnosed({"floors": {"cpuMs": "9"}}), "/spec/diagnosis/floors/cpuMs", "wrong-type"),
         (InstanceType, diagnosed({"messages": ["8Gi"]}), "/spec/diagnosis/messages/0", "out-of-range"),
         (Pool, {"type": "shared"}, "/spec/type", "not-a-choice"),
+        (Pool, {"runAsUser": 0}, "/spec/runAsUser", "out-of-range"),
         (Pool, {"member": {}}, "/spec/member", "unknown-key"),
         (Dataset, {"uri": "s3://"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "s3://Bucket/x"}, "/spec/uri", "uri-invalid"),

@@ -95,6 +95,7 @@ def test_alternatives_are_pools_that_the_asker_may_use_and_that_offer_the_type()
         (pool("public", members={"users": ["ada"]}), "/spec/members", "members-of-public-pool"),
         (pool("public", binding="kubernetes"), "/spec/binding", "needs-kubernetes"),
         (pool("public", gangScheduler="volcano"), "/spec/gangScheduler", "needs-kubernetes"),
+        (pool("public", runAsUser=2000), "/spec/runAsUser", "needs-kubernetes"),
         (pool("public", queue="research"), "/spec/queue", "queue-without-volcano"),
     ],
 )

@@ -123,8 +123,8 @@ def in_pool(**spec):
 
 
 def test_a_pool_says_who_binds_replicas_and_where_they_may_be():
-    gang = in_pool(binding="kubernetes", nodes={"names": ["a"], "labels": {"team": "x"}})
-    assert gang.replicas[0].pool == PoolTerms("kubernetes", ("a",), {"team": "x"})
+    gang = in_pool(binding="kubernetes", nodes={"names": ["a"], "labels": {"team": "x"}}, runAsUser=2000)
+    assert gang.replicas[0].pool == PoolTerms("kubernetes", ("a",), {"team": "x"}, 2000)
     assert gang.gang_scheduler == "trainmaster"
 
 
