@@ -29,11 +29,11 @@ _ONE = 0x3F800000
 _SIZES = {"bf16": (512, 8192), "fp32": (512, 4096)}
 _CHECKED_SIZES = (512, 4096)
 _TYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-_COPY_BYTES = (64 << 20, 2 << 30)
+_COPY_BYTES = (32 << 20, 2 << 30)
 _HOST_BYTES = (16 << 20, 256 << 20)
 _WARM_S = (0.0, 15.0)
 _TRIED = 0.7
-_TRIED_BYTES = 8 << 20
+_TRIED_BYTES = 4 << 20
 _FORGETFUL = "memory did not keep what was written"
 _TERA, _GIGA = 1e12, 1e9
 
