@@ -94,6 +94,7 @@ def _events(history: Sequence[JobEvent]) -> Iterator[tuple[object, ...]]:
         data = event.data
         what = next(filter(None, map(data.text, ("state", "wish", "health", "verdict", "name", "node"))), "")
         more = " (quarantine withheld)" if data.flag("withheld") else ""
+        more += " (forced)" if data.flag("forced") else ""
         more += " (faults were pretended)" if data.texts("injected") else ""
         told = f"{event.name.removeprefix('node.')}: {what}{more}"
         yield date_time(event.time), told, data.text("by"), _reason(data)

@@ -58,8 +58,11 @@ def test_a_bad_node_is_tested_before_it_is_used_again_unless_that_is_forced(
     assert (forced.out.strip(), forced.err) == ("Draining", "")
     assert [request.json["force"] for request in api.requests] == [False, True]
     api.on("GET", "/v1/nodes/node-0", of_json(waits))
-    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [], "next": None}))
-    assert "root wants it back (a new fan): tested first" in command("describe", "node", "node-0").out
+    forced_mark = {**MARKED, "data": MARKED["data"] | {"wish": "Ready", "forced": True}}
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [forced_mark], "next": None}))
+    out = command("describe", "node", "node-0").out
+    assert "root wants it back (a new fan): tested first" in out
+    assert "marked: Ready (forced)" in out
 
 
 def test_an_order_without_a_reason_is_not_sent(command: Command, api: FakePlatform) -> None:
