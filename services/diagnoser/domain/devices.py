@@ -41,6 +41,8 @@ class Kind:
 
 
 _CPU_EFFECTS: Final = (0.2, 0.06)
+# What CPUs of one machine send each other depends so much on what else runs there that only a floor can judge it.
+_BY_FLOOR_ALONE: Final = (1.0, 0.06)
 _GPU_RATE: Final = (0.05, 0.01)
 _GPU_WAY: Final = (0.1, 0.02)
 _NAMES: Final[Mapping[TestName, Mapping[str, tuple[str, str, tuple[float, float]]]]] = {
@@ -75,7 +77,8 @@ def rule_of(test: TestName, figure: str, kind: Kind, profile: Profile) -> Figure
     if named is None:
         return None
     name, unit, of_gpus = named
-    effect, noise = of_gpus if kind.gpu else _CPU_EFFECTS
+    of_cpus = _BY_FLOOR_ALONE if test in {"local", "link"} else _CPU_EFFECTS
+    effect, noise = of_gpus if kind.gpu else of_cpus
     floor = profile.floors.get(_FLOORS.get((test, figure), figure))
     return FigureRule(name, unit, floor=floor, effect=effect, noise=noise)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.diagnoser.domain.book import Book
-from services.diagnoser.domain.devices import Devices, Kind, Look, with_look
+from services.diagnoser.domain.devices import WHOLE_NODE, Devices, Kind, Look, with_look
 from services.diagnoser.domain.golden import GOLDEN
 from services.diagnoser.domain.stages import Profile
 from shared.diagnosis_wire import DeviceResult
@@ -85,3 +85,14 @@ def test_figures_name_device_unit_and_what_they_were_compared_with() -> None:
     figure = devices_of().figures("n-1")[0]
     assert (figure.name, figure.device, figure.unit) == ("bf16 multiplication", "GPU-a", "TFLOP/s")
     assert figure.against == "7 others of this run"
+
+
+@pytest.mark.parametrize(("gpu", "bad"), [(True, True), (False, False)])
+def test_what_cpus_of_a_machine_send_each_other_is_judged_by_a_floor_alone(gpu: bool, bad: bool) -> None:
+    looks = {}
+    for node, bandwidth in zip(NODES, (500.0, 510.0, 490.0, 30.0), strict=True):
+        looks = with_look(looks, node, "local", {WHOLE_NODE: DeviceResult({"allReduceMbS": bandwidth})})
+    kinds = dict.fromkeys(NODES, Kind("EPYC", gpu=gpu))
+    assert Devices(looks, kinds, Book()).looks_bad("n-4", "local") is bad
+    floors = dict.fromkeys(NODES, Profile(floors={"deviceAllReduceMbS": 100.0}))
+    assert Devices(looks, kinds, Book(), floors).looks_bad("n-4", "local")
