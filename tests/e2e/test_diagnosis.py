@@ -45,7 +45,8 @@ def test_a_job_on_sound_nodes_is_diagnosed_and_then_runs(platform: Platform) -> 
     assert platform.await_end(job)["status"]["state"] == "Succeeded"
     expected = ["job.placed.v1", "diagnosis.requested.v1", "diagnosis.finished.v1", "job.admitted.v1"]
     events = told(platform, job)
-    assert [event for event in events if event in expected] == expected
+    # A machine that is busy with other tests may raise a doubt, and the diagnosis another round.
+    assert list(dict.fromkeys(event for event in events if event in expected)) == expected
     assert events.index("job.admitted.v1") < events.index("job.started.v1")
     assert platform.log(job) == b"ran\n"
 
@@ -112,7 +113,8 @@ def test_a_diagnosis_outlives_a_kill_in_the_middle(own_platform: Platform, victi
         platform.up()
     assert platform.await_end(job)["status"]["state"] == "Succeeded"
     events = told(platform, job)
-    assert events.count("diagnosis.finished.v1") == events.count("job.admitted.v1") == 1
+    assert events.count("job.admitted.v1") == 1
+    assert events.count("diagnosis.finished.v1") == 1 + events.count("placement.changed.v1")
 
 
 def test_a_stop_during_the_diagnosis_ends_the_job_at_once(own_platform: Platform) -> None:

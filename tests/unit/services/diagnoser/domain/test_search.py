@@ -58,6 +58,27 @@ def test_without_suspects_the_search_ends_after_the_screening() -> None:
     assert (reds(search), ambers(search)) == ([], [])
 
 
+def test_links_that_are_settled_are_not_screened_and_where_all_are_there_is_nothing_to_search() -> None:
+    nodes = names(4)
+    every = frozenset(Pair.of(one, other).link for one in nodes for other in nodes if one < other)
+    assert Search(nodes, settled=every).next_pairs() == ()
+    unsettled = Pair.of("n-1", "n-2")
+    search = Search(nodes, settled=every - {unsettled.link})
+    assert search.next_pairs() == (unsettled,)
+    passed = search.with_round([PairOutcome(unsettled)])
+    assert passed.next_pairs() == ()
+
+
+def test_who_fails_on_the_only_new_link_is_confirmed_beside_sound_nodes_that_were_not_screened() -> None:
+    nodes = names(6)
+    sound = frozenset(nodes) - {"n-5"}
+    settled = frozenset(Pair.of(one, other).link for one in sound for other in sound if one < other)
+    search = Search(nodes, settled=settled, sound=sound)
+    while pairs := search.next_pairs():
+        search = search.with_round([PairOutcome(pair, "slow" if "n-5" in pair.nodes else "") for pair in pairs])
+    assert (reds(search), ambers(search)) == (["n-5"], [])
+
+
 def test_of_two_nodes_that_fail_together_neither_is_red_and_both_are_avoided() -> None:
     search = searched(names(2), lambda _pair: True)
     assert (reds(search), ambers(search)) == ([], ["n-0", "n-1"])
