@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.scheduler.domain.metering import SETTLE, WINDOW, Spell, Used, next_tick, readings, to_ms, totals
-from shared.events import EndReason, UsagePhase
+from shared.events import EndReason, PlacementChanged, RolePlacement, UsagePhase
 from tests.support.jobs import START, role
 from tests.support.metering import JOB, PRICE, Told, at
 
@@ -58,6 +58,15 @@ def test_what_comes_before_running_is_recorded_and_costs_nothing():
         "2026-01-01T00:00:00Z/starting": Used(1 * MINUTE, 0),
         "2026-01-01T00:00:00Z": Used(2 * MINUTE, 2 * PRICE // 60),
     }
+
+
+def test_a_replacement_of_nodes_is_part_of_the_diagnosis_and_costs_nothing():
+    told = Told(replicas=1).place(diagnosing=True)
+    role = RolePlacement(role="worker", pool="p-public", nodes=("n-9",), node_of=(0,))
+    told.tell(1, PlacementChanged(roles=(role,), left=("n-1",), taken=("n-9",), round=2))
+    told.tell(2, _admitted()).run(3).exit(0, 5).end(5)
+    assert read(told, 5)["2026-01-01T00:00:00Z/diagnosing"] == Used(2 * MINUTE, 0)
+    assert read(told, 5)["2026-01-01T00:00:00Z"] == Used(2 * MINUTE, 2 * PRICE // 60)
 
 
 def _admitted():

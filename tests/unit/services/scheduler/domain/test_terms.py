@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from services.scheduler.domain.nodes import Request
-from services.scheduler.domain.terms import Terms
+from services.scheduler.domain.terms import REPLACEMENTS_MAX, Terms
 from shared import events as ev
 from shared.jobs import Recorded, fold, fold_all
 from tests.support.jobs import START, event, history, role, submitted
@@ -63,6 +63,27 @@ def test_nodes_that_failed_the_diagnosis_of_an_earlier_attempt_are_avoided():
     one = fold_all(history([(submitted(), 1), (placed, 1), (found, 1), (ended, 1), (again, 1), (ev.Queued(), 2)]))
     gang = Terms.of(one).gang(one)
     assert (gang.attempt, gang.excluded, gang.failed_diagnosis, gang.avoided) == (2, set(), {"n-2"}, {"n-2"})
+
+
+def test_nodes_that_were_replaced_in_an_earlier_attempt_are_avoided_too():
+    placed = ev.Placed(cluster="main", roles=(), diagnosing=True)
+    first, second = (
+        ev.DiagnosisFinished(passed=False, bad_nodes=(node,), round=number)
+        for number, node in enumerate(("n-2", "n-3"), start=1)
+    )
+    moved = ev.PlacementChanged(roles=(), left=("n-2",), taken=("n-3",), round=2)
+    ended, again = ev.AttemptEnded(reason=ev.EndReason.DIAGNOSIS), ev.RetryDecided(retry=True, reason="x")
+    told = [(each, 1) for each in (submitted(), placed, first, moved, second, ended, again)]
+    one = fold_all(history([*told, (ev.Queued(), 2)]))
+    assert Terms.of(one).gang(one).avoided == {"n-2", "n-3"}
+
+
+def test_how_long_an_attempt_may_hold_its_place_counts_every_round_of_its_diagnosis():
+    plain, diagnosed = (
+        Terms.of(job(maxRunTime="1h", startTimeout="5m", **more)).longest_s
+        for more in ({}, {"diagnosis": {"enabled": True}})
+    )
+    assert diagnosed - plain == (REPLACEMENTS_MAX + 1) * 300
 
 
 def test_a_diagnosis_happens_where_the_job_asks_for_it():
