@@ -1,7 +1,8 @@
-"""A gateway that routes by the HTTPRoute of a rendering, to the pods that the named Services select."""
+"""A gateway that routes by the HTTPRoute of a rendering, to the pods that the named Services select, each in turn."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import httpx
@@ -27,6 +28,7 @@ class Gateway(httpx.BaseTransport):
         self._pods = pods
         self._routes = routes(pods.manifests)
         self._transport = httpx.HTTPTransport(retries=1)
+        self._turn = itertools.count()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         prefixes = [p for p in self._routes if f"{request.url.path}/".startswith(f"{p}/")]
@@ -34,7 +36,8 @@ class Gateway(httpx.BaseTransport):
             return httpx.Response(404, request=request)
         service = named(self._pods.manifests, "Service", self._routes[max(prefixes, key=len)])
         component = service["spec"]["selector"]["app.kubernetes.io/component"]
-        url = request.url.copy_with(scheme="http", host=self._pods.of(component)[0].address, port=8080)
+        pods = self._pods.of(component)
+        url = request.url.copy_with(scheme="http", host=pods[next(self._turn) % len(pods)].address, port=8080)
         try:
             return self._transport.handle_request(
                 httpx.Request(request.method, url, headers=request.headers, content=request.read())

@@ -117,7 +117,9 @@ class Pods:
 
     def _lay(self, pod: Pod, name: str, volume: Manifest) -> Path:
         """The directory that holds what the volume holds."""
-        owner, name = self.shared.get((_component(pod.workload), name), (pod.name, name))
+        claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+        own = ("claims", claim) if claim else (pod.name, name)
+        owner, name = self.shared.get((_component(pod.workload), name), own)
         place = self.directory / owner / "volumes" / name
         place.mkdir(parents=True, exist_ok=True)
         for file, content in self._content(volume, pod).items():
