@@ -29,6 +29,7 @@ from services.diagnoser.domain.pretending import changed_reading, is_silent
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import Profile, stages_of_gang
 from services.diagnoser.loading import Loading
+from services.diagnoser.warming import Warming
 from shared.clock import Clock
 
 LEAF_LABEL: Final = "leaf"
@@ -144,6 +145,8 @@ class _Run:
         self._floors = floors
         self._chance = chance
         self._still_wanted = still_wanted
+        self._asking = Asking(subject, agents)
+        self._warming = Warming(self._asking)
         self._gathered = Gathered(
             subject.nodes,
             subject.machines,
@@ -157,6 +160,7 @@ class _Run:
 
     async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str], met: Met) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
+        self._warming.begin(node for node in fresh if node not in self._subject.in_use and not self._has_gpus(node))
         await self._probe_all()
         await self._probe_again(self._with_problems())
         for _ in range(SUSPECT_PROBES - 1):
@@ -170,7 +174,8 @@ class _Run:
 
     async def close(self) -> None:
         """End the workers."""
-        machines = sorted({self._subject.machine(node) for node in self._gathered.loaded})
+        await self._warming.close()
+        machines = sorted({self._subject.machine(node) for node in (*self._gathered.loaded, *self._warming.nodes)})
         await asyncio.gather(*(self._agents.cancel(machine, self._subject.session) for machine in machines))
 
     def _examination(self) -> Examination:
@@ -230,9 +235,12 @@ class _Run:
         if not await self._still_wanted():
             raise NotWantedError
 
+    def _has_gpus(self, node: str) -> bool:
+        return bool(self._subject.devices.get(node))
+
     async def _put_under_load(self) -> None:
-        asking = Asking(self._subject, self._agents)
-        loading = Loading(self._subject, asking, self._book, self._chance, self._check)
+        await self._warming.ready(self._gathered.loaded)
+        loading = Loading(self._subject, self._asking, self._book, self._chance, self._check)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(limit_s(self._plan())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,7 +144,7 @@ async def test_a_fault_of_a_device_that_is_not_there_is_refused_before_anything_
     cluster = Cluster()
     with pytest.raises(NoSuchDeviceError, match="no device 'cpu-9'; it has cpu-0, cpu-1"):
         await examined(cluster, FOUR, "slow-device:n-1:cpu-9:0.5")
-    assert cluster.tests == []
+    assert {request.test for request in cluster.tests} == {"begin"}
 
 
 async def test_a_pair_has_what_its_bandwidth_was_judged_by() -> None:
@@ -207,7 +208,7 @@ async def test_a_silent_node_fails_and_the_others_are_tested_without_it() -> Non
     cluster = Cluster(silent=frozenset({"n-1"}))
     examination = await examined(cluster)
     assert examination.finding("n-1").problems == ("its agent gave no measurement in time",)
-    assert "n-1" not in {request.node for request in cluster.tests}
+    assert "n-1" not in {request.node for request in cluster.tests if request.test != "begin"}
     assert verdicts(examination)["n-2"] == "green"
 
 
@@ -506,3 +507,30 @@ async def test_on_nodes_that_others_work_on_their_processes_are_nothing_wrong() 
     cluster.changes = {node: {"gpus": (Gpu("GPU-a", "NVIDIA H200"), BUSY)} for node in FOUR}
     examination = await examined(cluster, in_use=frozenset(FOUR), **devices)
     assert set(verdicts(examination).values()) == {"green"}
+
+
+async def test_tests_of_cpus_are_begun_while_facts_are_looked_at_and_those_of_gpus_after() -> None:
+    order: list[str] = []
+
+    class Ordered(Cluster):
+        async def probe(self, machine: str, nodes: Sequence[str], places: Mapping[str, bool]) -> dict[str, Reading]:
+            await asyncio.sleep(0)
+            order.append("probe")
+            return await super().probe(machine, nodes, places)
+
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            order.append(request.test)
+            return await super().test(machine, request)
+
+    await examined(Ordered(), ("n-1",))
+    cpus, order[:] = list(order), []
+    made, devices = with_gpus()
+    await examined(Ordered(changes=made.changes), ("n-1",), **devices)
+    assert (cpus[:2], order[:2]) == (["begin", "probe"], ["probe", "begin"])
+
+
+async def test_what_was_begun_is_ended_where_the_facts_forbid_the_tests() -> None:
+    cluster = Cluster(changes={"n-1": {"disk_free_bytes": 0}})
+    await examined(cluster, ("n-1",))
+    assert [request.test for request in cluster.tests] == ["begin"]
+    assert cluster.cancelled == ["n-1"]
