@@ -15,7 +15,7 @@ def burn_in_lines(burn_in: BurnIn) -> Iterator[str]:
     """A line, and one more for each suspect."""
     yield f"first steps: {burn_in_sentence(burn_in)}"
     for each in burn_in.suspects[:MOST_SUSPECTS]:
-        yield f"  rank {each.rank} ({each.replica}) on {each.node}, suspect: {each.why}"
+        yield f"  {each.node}, suspect: {each.why}"
     if len(burn_in.suspects) > MOST_SUSPECTS:
         yield f"  and {len(burn_in.suspects) - MOST_SUSPECTS} more suspect ranks"
 

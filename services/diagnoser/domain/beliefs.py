@@ -69,12 +69,13 @@ class Belief:
     def doubted(self) -> Belief:
         """The belief after one weak sign: something looked wrong that has other causes, too, and is no failed test.
 
-        Signs alone never convict, whatever jobs say of themselves: where enough is suspected one changes nothing.
+        Passed tests do not speak against it, since it shows what they missed. Signs alone never convict, whatever jobs
+        say of themselves: where enough is suspected one changes nothing.
         """
         if self.suspicion >= WEAK_ENOUGH:
             return self
         more = (math.log(shows) - math.log(WEAK_CHANCE) for shows in SHOWS)
-        return self._with((old + new for old, new in zip(self.evidence, more, strict=True)), self.fails)
+        return self._with((max(old, 0.0) + new for old, new in zip(self.evidence, more, strict=True)), self.fails)
 
     def learned(self, weights: Weights, fails: float) -> Belief:
         """The belief that has these weights, after so many more failures that are this part's."""

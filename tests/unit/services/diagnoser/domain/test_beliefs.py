@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.diagnoser.domain.beliefs import NODE_IS_BAD, RED, SHOWS, SUSPECT, Belief
 
 
@@ -40,3 +42,10 @@ def test_there_is_a_weight_for_good_and_for_each_way_of_being_bad() -> None:
     weights = Belief().after(fails=1).weights
     assert len(weights) == len(SHOWS) + 1
     assert abs(sum(weights) - 1) < 1e-9
+
+
+@pytest.mark.parametrize("passes", [0, 5, 100])
+def test_a_weak_sign_makes_a_suspect_of_what_has_passed_tests_too(passes: int) -> None:
+    doubted = Belief().after(passes=passes).doubted()
+    assert doubted.is_suspect
+    assert doubted.suspicion < Belief().after(fails=1).suspicion
