@@ -37,17 +37,19 @@ def test_keys_and_passwords_outlive_upgrades_and_removal(installation: Installat
 def test_each_account_may_do_what_it_must_and_nothing_else(installation: Installation) -> None:
     jobs, own = installation.jobs, installation.namespace
     assert installation.may(SCHEDULER, "create", "pods", jobs)
-    assert installation.may(SCHEDULER, "create", "pods/binding", jobs)
     assert installation.may(SCHEDULER, "create", "pods/exec", jobs)
     assert installation.may(SCHEDULER, "list", "nodes", own)
     assert installation.may(AGENT, "watch", "pods", jobs)
     denied = [
-        *((SCHEDULER, "create", each, own) for each in ("pods", "pods/binding", "secrets", "configmaps")),
+        *((SCHEDULER, "create", each, own) for each in ("pods", "secrets", "configmaps")),
         *((SCHEDULER, verb, "secrets", where) for verb in ("list", "watch") for where in (jobs, own)),
         (SCHEDULER, "get", "secrets", own),
         (SCHEDULER, "delete", "nodes", own),
         *((SCHEDULER, verb, "pods/exec", own) for verb in ("get", "create")),
-        *((SCHEDULER, "create", each, jobs) for each in ("roles", "rolebindings", "serviceaccounts/token")),
+        *(
+            (SCHEDULER, "create", each, jobs)
+            for each in ("roles", "rolebindings", "serviceaccounts/token", "pods/binding")
+        ),
         *((SCHEDULER, "create", each, own) for each in ("clusterroles", "clusterrolebindings", "namespaces")),
         (SCHEDULER, "get", "nodes/proxy", own),
         *((AGENT, verb, each, jobs) for verb in ("create", "delete") for each in ("pods", "pods/exec")),

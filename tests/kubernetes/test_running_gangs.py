@@ -5,6 +5,7 @@ On real nodes the platform's own image is needed too, since it lays the code: `T
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,21 @@ from shared.events import OutOfMemory
 from shared.kubernetes.names import node_id
 from tests.support.gangs import a_gang
 from tests.support.kubernetes.clusters import NO_NODE, platform_image_of_tests
-from tests.support.kubernetes.engines import belongings, engine_on, settings_for, until_left
+from tests.support.kubernetes.engines import (
+    belongings,
+    die_while_starting,
+    engine_on,
+    pods_of,
+    settings_for,
+    until_left,
+)
 from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_places
 from tests.support.nats import free_port
 
 MEBIBYTE = 1 << 20
+# The record, the environment, the service, the network policy, and a pod.
+REQUESTS_FOR_ONE_POD = 5
+HELD_S = 2
 TRAIN = """
 import os, pathlib, socket, time
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -77,6 +88,20 @@ async def test_replicas_find_each_other_and_run_the_code_that_was_handed_in(plac
         await desk.engine.forget(pair.id)
         await until_left(place.cluster, before)
     assert logs == ["rank 0 heard rank 1 of 2\nTrue\n", "rank 1 has told\nTrue\n"]
+
+
+async def test_no_command_runs_before_all_replicas_are_there(place: Place) -> None:
+    pair = gang(place, "echo up; sleep 1000", "echo up; sleep 1000")
+    async with engine_on(place.cluster, settings(place)) as desk:
+        await die_while_starting(place.cluster, pair, REQUESTS_FOR_ONE_POD, settings(place))
+        await asyncio.sleep(HELD_S)
+        (first,) = await pods_of(place.cluster, pair)
+        assert first["spec"]["nodeName"] == place.node
+        assert first["status"]["phase"] == "Pending"
+        await desk.engine.start(pair)
+        await desk.started(pair)
+        await desk.engine.stop(pair.id, 1)
+        await desk.exits(pair)
 
 
 async def test_codes_and_signals_are_told(place: Place) -> None:

@@ -32,6 +32,8 @@ KINDS = ("configmaps", "secrets", "services", "pods")
 POLICIES = "networkpolicies"
 NETWORKING = "networking.k8s.io/v1"
 GONE_S = 30
+SENT_S = 0.2
+"""How long what a process sent before it died may take to be done."""
 
 
 class Shipped:
@@ -98,6 +100,21 @@ async def engine_on(
         await engine.close()
 
 
+async def die_while_starting(
+    cluster: Cluster, gang: GangStart, requests: int, settings: EngineSettings | None = None
+) -> None:
+    """A scheduler that makes so many requests of its start, and no more."""
+    api = Mortal.over(await connect(kubeconfig=str(cluster.kubeconfig)), dies_after=requests)
+    async with engine_on(cluster, settings, api=api) as desk:
+        await desk.engine.inventory()
+        api.live()
+        start = asyncio.create_task(desk.engine.start(gang))
+        await asyncio.wait({start, asyncio.create_task(api.dead.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(SENT_S)
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+
+
 def node_name(cluster: Cluster, name: str) -> str:
     """Nodes belong to the whole of a cluster, in which other tests may have theirs."""
     return f"{cluster.namespace}-{name}"
@@ -132,7 +149,11 @@ def gang_on(cluster: Cluster, *nodes: str, replicas: int = 2, job: str = "", **p
         )
         for index in range(replicas)
     )
-    rest = {"image": "registry.example/train:1", **{key: part for key, part in parts.items() if key != "command"}}
+    rest = {
+        "image": "registry.example/train:1",
+        "files": {"hostfile": ""},
+        **{key: part for key, part in parts.items() if key != "command"},
+    }
     return GangStart(job, 1, "u-me", "default", PLATFORM, made, **rest)
 
 

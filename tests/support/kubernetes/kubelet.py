@@ -208,6 +208,8 @@ class SimulatedKubelet:
             return False
         pod.admitted = True
         await self._write(pod, status.creating(_now()))
+        if not await self._mounted(pod):
+            return False
         if script.pull_error:
             await self._write(pod, status.waiting(_now(), "ErrImagePull", script.pull_error))
             await self._sleep(BACK_OFF_AFTER_S)
@@ -219,6 +221,15 @@ class SimulatedKubelet:
         if script.init_exit_code:
             await self._write(pod, status.init_failed(_now(), Exit.of(script.init_exit_code), _first_init(pod)))
             return False
+        return True
+
+    async def _mounted(self, pod: Pod) -> bool:
+        """Whether every ConfigMap of its volumes is there before the pod is deleted; no container starts sooner."""
+        for name in _config_maps(pod.item):
+            path = f"{pod.path.rpartition('/pods/')[0]}/configmaps/{name}"
+            while (await self._insist("GET", path, None)).status == 404:
+                if await self._deleted_within(pod, AGAIN_AFTER_S):
+                    return False
         return True
 
     async def _play(self, pod: Pod, script: PodScript, status: PodStatus) -> None:
@@ -277,7 +288,7 @@ class SimulatedKubelet:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.item["metadata"]["uid"]}}
         await self._insist("DELETE", pod.path, options)
 
-    async def _insist(self, method: str, path: str, body: Json) -> Answer:
+    async def _insist(self, method: str, path: str, body: Json | None) -> Answer:
         """Ask until the server has taken it, or refused it for good."""
         media_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
         while True:
@@ -286,6 +297,14 @@ class SimulatedKubelet:
                 if answer.status < 500 and answer.status != 429:
                     return answer
             await asyncio.sleep(AGAIN_AFTER_S)
+
+
+def _config_maps(pod: Json) -> set[str]:
+    """Those without which its volumes cannot be mounted."""
+    volumes = pod["spec"].get("volumes") or []
+    sources = [source for volume in volumes for source in (volume, *(volume.get("projected") or {}).get("sources", ()))]
+    named = [source["configMap"] for source in sources if "configMap" in source]
+    return {config_map["name"] for config_map in named if not config_map.get("optional")}
 
 
 def _scripted_exit(script: PodScript) -> Exit:

@@ -1,9 +1,15 @@
 """Starts a gang, all of it or nothing, and nothing twice, wherever the process may die in between.
 
-First comes the record, which will own all else. Then its belongings, then all pods, which nobody has given a node yet.
-Only when the last of them is there is the gang released, by a change that only one can make and that a stop makes
-impossible; and only then are pods bound to the nodes that were decided, or let go to whoever decides. So as long as a
-pod may be missing nothing can have run, and a repeated start makes what is missing; afterwards none is made again.
+First comes the record, which will own all else; then its belongings, but for the ConfigMaps with the gang's files; then
+all pods, each on the node that was decided. No container of theirs can start yet, since a kubelet starts none before it
+has mounted every volume, and the files are not there to be mounted. Only when the last pod is there is the gang
+released, by a change of the record that only one can make and that a stop makes impossible; and only then are the files
+made. So as long as a pod may be missing nothing has run, and a repeated start makes what is missing; afterwards none is
+made again.
+
+A pod needs one request like this. One that was bound by a request of its own after all are there would need two, and
+the API server's time is what the start of a large gang consists of. Where Kubernetes chooses nodes, pods have a
+scheduling gate until then, so that none takes a place before the gang is whole.
 """
 
 from __future__ import annotations
@@ -34,7 +40,6 @@ from shared.kubernetes.access import ApiError, Json
 from shared.kubernetes.names import PHASE_ANNOTATION, node_id
 
 CREATES_AT_ONCE: Final = 32
-BINDINGS_AT_ONCE: Final = 32
 _TAKEN_SHOWN: Final = 3
 _LEFT: Final = "one of its nodes has left the cluster"
 
@@ -51,17 +56,15 @@ class Starting:
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran, unless a stop was asked for; raises StartRefusedError."""
         objects = gang_objects(gang, self._settings)
+        if not objects.files:
+            raise StartRefusedError("a gang without files has nothing that could hold its replicas until all are there")
         try:
             record = await self._begin(objects)
             if record.is_creating:
                 await self._make(gang, objects, record)
-                await self._picture.has_nodes.wait()
-                await self._picture.has_others.wait()
-                self._check_places(gang)
                 record = await self._release(record)
-            if record.is_stopping:
-                return
-            await self._let_go(gang, record)
+            if not record.is_stopping:
+                await self._let_go(gang, objects, record)
         except ApiError as error:
             if is_final(error):
                 raise StartRefusedError(f"Kubernetes refuses it: {error.said}") from error
@@ -121,12 +124,19 @@ class Starting:
     # --- what it owns
 
     async def _make(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
+        await self._picture.has_nodes.wait()
+        await self._picture.has_others.wait()
+        nodes = self._nodes_with_room(gang)
         for document in objects.owned_by(record.uid):
-            await self._ensure(collection_path(document["kind"], record.namespace), document)
+            if document["metadata"]["name"] not in objects.files:
+                await self._ensure(collection_path(document["kind"], record.namespace), document)
         path = collection_path("Pod", record.namespace)
 
         async def make(replica: ReplicaStart) -> None:
-            await self._ensure(path, objects.pod(replica, record.uid))
+            pod = objects.pod(replica, record.uid)
+            if _is_ours_to_place(gang, replica):
+                pod["spec"]["nodeName"] = nodes[replica.node]
+            await self._ensure(path, pod)
 
         await for_each(gang.replicas, make, CREATES_AT_ONCE)
 
@@ -146,33 +156,18 @@ class Starting:
 
     # --- letting it run
 
-    async def _let_go(self, gang: GangStart, record: GangSeen) -> None:
-        """Give pods their nodes, or to those that give them some."""
-        if gang.gang_scheduler == "volcano":
-            return
-        nodes = {node_id(self._settings.cluster, name): name for name in self._picture.nodes}
+    async def _let_go(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
+        """Make what the kubelets wait for, and take the gates away where Kubernetes is to choose."""
+        for document in objects.owned_by(record.uid):
+            if document["metadata"]["name"] in objects.files:
+                await self._ensure(collection_path("ConfigMap", record.namespace), document)
+        gated = [replica for replica in gang.replicas if gang.gang_scheduler != "volcano"]
+        gated = [replica for replica in gated if replica.pool.binding == "kubernetes"]
 
-        async def let_go(replica: ReplicaStart) -> None:
-            path = pod_path(record.namespace, gang.replica_id(replica))
-            if replica.pool.binding == "kubernetes":
-                await self._open_gate(path)
-            elif replica.node in nodes:
-                await self._bind(path, gang.replica_id(replica), nodes[replica.node])
-            else:
-                raise PlaceTakenError(_LEFT)
+        async def open_gate(replica: ReplicaStart) -> None:
+            await self._open_gate(pod_path(record.namespace, gang.replica_id(replica)))
 
-        await for_each(gang.replicas, let_go, BINDINGS_AT_ONCE)
-
-    async def _bind(self, path: str, pod: str, node: str) -> None:
-        """A pod that has a node already, or that is gone, is left as it is: whoever watches it will tell."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        try:
-            await self._api.create(
-                f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-            )
-        except ApiError as error:
-            if not (is_conflict(error) or is_missing(error)):
-                raise
+        await for_each(gated, open_gate, CREATES_AT_ONCE)
 
     async def _open_gate(self, path: str) -> None:
         try:
@@ -181,17 +176,20 @@ class Starting:
             if not is_missing(error):
                 raise
 
-    def _check_places(self, gang: GangStart) -> None:
-        """Look once more whether every node is there and has room, whatever others have taken since it was decided."""
+    # --- where it runs
+
+    def _nodes_with_room(self, gang: GangStart) -> dict[str, str]:
+        """Names of nodes by id; raises PlaceTakenError where one of the gang's is closed, gone, or taken by others."""
         nodes = {node_id(self._settings.cluster, name): node for name, node in self._picture.nodes.items()}
         wanted: defaultdict[str, Amounts] = defaultdict(Amounts)
         for replica in gang.replicas:
-            if replica.pool.binding == "scheduler" and gang.gang_scheduler == "trainmaster":
+            if _is_ours_to_place(gang, replica):
                 wanted[replica.node] += Amounts(replica.cpu_m, replica.memory_bytes or 0, replica.gpus)
         found = (self._problem(nodes.get(node), asked) for node, asked in wanted.items())
         problems = [problem for problem in found if problem]
         if problems:
             raise PlaceTakenError("; ".join(problems[:_TAKEN_SHOWN]))
+        return {node: seen.name for node, seen in nodes.items()}
 
     def _problem(self, node: NodeSeen | None, asked: Amounts) -> str:
         if node is None:
@@ -201,6 +199,10 @@ class Starting:
         left = node.offered - self._picture.held_by_others(node.name)
         short = asked.cpu_m > left.cpu_m or asked.memory_bytes > left.memory_bytes or asked.gpus > left.gpus
         return f"others have taken what it needs on node {node.name}" if short else ""
+
+
+def _is_ours_to_place(gang: GangStart, replica: ReplicaStart) -> bool:
+    return gang.gang_scheduler == "trainmaster" and replica.pool.binding == "scheduler"
 
 
 def _marked(record: Json) -> Json:

@@ -101,7 +101,7 @@ def test_rights_go_to_scheduler_and_agent_and_those_to_write_to_the_scheduler_fo
     assert not any(writes(role) for role in of_kind(plain, "ClusterRole"))
     (gangs,) = of_kind(plain, "Role")
     assert gangs["metadata"]["namespace"] == "trainmaster-jobs"
-    objects = {"pods", "pods/binding", "pods/exec", "configmaps", "services", "secrets", "networkpolicies"}
+    objects = {"pods", "pods/exec", "configmaps", "services", "secrets", "networkpolicies"}
     assert writes(gangs) == objects
 
 

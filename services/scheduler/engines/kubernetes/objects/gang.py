@@ -32,11 +32,15 @@ _HOSTFILE: Final = "hostfile"
 
 @dataclass(frozen=True, slots=True)
 class GangObjects:
-    """The record, what belongs to it beside the pods, and what pods look like."""
+    """The record, what belongs to it beside the pods, and what pods look like.
+
+    `files` are names of the ConfigMaps without which no container of its pods can start.
+    """
 
     record: Json
     belongings: tuple[Json, ...]
     shape: PodShape
+    files: frozenset[str]
 
     @property
     def namespace(self) -> str:
@@ -81,7 +85,9 @@ class _Draft:
 
     def objects(self) -> GangObjects:
         record = record_config_map(self.gang, self.namespace, self.settings.cluster)
-        return GangObjects(record, tuple(self._belongings()), self._shape())
+        laid = {laid.config_map for laid in self.laid if laid.target.path == ETC_DIR}
+        files = frozenset(laid | {name for name, _ in self._parts("files", self.files)})
+        return GangObjects(record, tuple(self._belongings()), self._shape(), files)
 
     def _belongings(self) -> Iterator[Json]:
         gang, namespace, settings = self.gang, self.namespace, self.settings

@@ -1,6 +1,6 @@
-"""Who places a replica's pod: the platform itself, which binds it to the node that was decided, or somebody it asks.
+"""Who places a replica's pod: the platform itself, which makes it on the node that was decided, or somebody it asks.
 
-A pod that is left to Kubernetes is held back by a gate until all pods of the gang are there, since nothing may run
+A pod that is left to Kubernetes is held back by a gate until all pods of the gang are there, since it may take no place
 before the gang is whole. Volcano waits for the whole gang itself.
 """
 
