@@ -48,14 +48,15 @@ def _head(report: Fields) -> Iterator[str]:
 
 
 def _means(report: Fields) -> Iterator[str]:
-    """With what nodes were tested, where that was not PyTorch; each reason once."""
-    without: dict[str, list[str]] = {}
+    """With what nodes were tested, where not all of it was possible; each reason once."""
+    without: dict[tuple[str, str], list[str]] = {}
     for node in report.each("nodes"):
-        why = node.fields("about").text("without")
-        if why:
-            without.setdefault(why, []).append(node.text("name"))
-    for why, names in without.items():
-        yield f"tested over TCP, devices not at all: {', '.join(names)} ({why})"
+        about = node.fields("about")
+        how = "tested over TCP, devices not at all" if about.text("transport") == "tcp" else "GPUs were only looked at"
+        if about.text("without"):
+            without.setdefault((how, about.text("without")), []).append(node.text("name"))
+    for (how, why), names in without.items():
+        yield f"{how}: {', '.join(names)} ({why})"
 
 
 def _node(node: Fields) -> tuple[object, ...]:

@@ -58,6 +58,7 @@ def pair(first: int, second: int, bandwidth: float | None) -> dict[str, Any]:
     return {"first": f"n-{first}", "second": f"n-{second}", "transport": "gloo", **tested, **judged}
 
 
+BUILT = {"transport": "gloo", "without": "PyTorch was built without CUDA"}
 BEGUN = {"id": "dg-1", "state": "running", "budgetS": 4.2, "mostS": 30.0}
 REPORT = {
     "id": "dg-1",
@@ -175,10 +176,11 @@ def test_reports_on_record_are_listed(command: Command, platform: FakePlatform) 
 
 def test_nodes_that_were_tested_without_pytorch_are_told(command: Command, platform: FakePlatform) -> None:
     about = {"transport": "tcp", "without": "/usr/bin/python3 has no PyTorch"}
-    nodes = [{**part(1), "about": about}, {**part(2), "about": {"transport": "gloo"}}, {**part(3), "about": about}]
+    nodes = [{**part(1), "about": about}, {**part(2), "about": BUILT}, {**part(3), "about": about}]
     platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": nodes}))
-    said = "tested over TCP, devices not at all: vm-1, vm-3 (/usr/bin/python3 has no PyTorch)"
-    assert said in command("diagnose", "public").out
+    out = command("diagnose", "public").out
+    assert "tested over TCP, devices not at all: vm-1, vm-3 (/usr/bin/python3 has no PyTorch)" in out
+    assert "GPUs were only looked at: vm-2 (PyTorch was built without CUDA)" in out
 
 
 def test_the_heat_map_shades_pairs_by_the_best_one(command: Command, platform: FakePlatform) -> None:

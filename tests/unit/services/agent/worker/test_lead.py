@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.worker.lead import interface_of, merged
+from services.agent.worker.lead import Means, interface_of, merged
 from services.agent.workers import WORKER
 
 
@@ -80,3 +80,29 @@ def test_answers_of_ranks_become_one(answers: list[dict[str, Any]], whole: dict[
 def test_the_interface_of_an_address_is_found() -> None:
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("192.0.2.77") == ""
+
+
+GPUS = ("GPU-a", "GPU-b")
+
+
+@pytest.mark.parametrize(
+    ("means", "devices", "transport", "without", "ranks"),
+    [
+        (Means(with_torch=True, with_gpus=True), GPUS, "nccl", None, list(GPUS)),
+        (Means(with_torch=True, with_gpus=True), (), "gloo", None, ["cpu-0", "cpu-32"]),
+        (Means(with_torch=True, with_gpus=False), GPUS, "gloo", "PyTorch was built without CUDA", ["cpu-0", "cpu-32"]),
+        (Means(with_torch=False, with_gpus=False, without="no PyTorch"), GPUS, "tcp", "no PyTorch", ["cpu-0"]),
+    ],
+)
+def test_what_a_node_is_tested_with_follows_from_its_devices_and_from_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+    means: Means,
+    devices: tuple[str, ...],
+    transport: str,
+    without: str | None,
+    ranks: list[str],
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(64)))
+    about = means.about(devices)
+    assert (about["transport"], about.get("without"), means.names(devices)) == (transport, without, ranks)
