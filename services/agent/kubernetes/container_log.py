@@ -16,6 +16,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -34,6 +35,8 @@ _LIVE: Final = "~"
 
 
 class _Reader(Protocol):
+    is_broken: bool
+
     def read(self, offset: int, length: int) -> bytes: ...
 
     def close(self) -> None: ...
@@ -41,6 +44,8 @@ class _Reader(Protocol):
 
 class _Plain:
     """A file that may grow."""
+
+    is_broken = False
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -57,10 +62,15 @@ class _Packed:
 
     def __init__(self, fd: int) -> None:
         self._file = gzip.open(os.fdopen(fd, "rb"))  # noqa: SIM115  # it is closed with this
+        self.is_broken = False
 
     def read(self, offset: int, length: int) -> bytes:
-        self._file.seek(offset)
-        return self._file.read(length)
+        try:
+            self._file.seek(offset)
+            return self._file.read(length)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            self.is_broken = True
+            return b""
 
     def close(self) -> None:
         self._file.close()
@@ -79,6 +89,11 @@ class LogFile:
         """What it is told by; empty while too little is there."""
         self._head = self._head or head_of(self._reader.read(0, HEAD_BYTES))
         return self._head
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the rest of it cannot be unpacked."""
+        return self._reader.is_broken
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes at an offset of what the runtime wrote; fewer where there are no more."""
@@ -115,7 +130,7 @@ class ContainerLog:
         self._plain: dict[Inode, LogFile] = {}
 
     def look(self) -> None:
-        """Open what is new, and let go of what is read and removed."""
+        """Open what is new, and let go of what is read and removed; raises OSError where something is not for us."""
         listed = _listing(self.directory)
         self._heads.update(file.head for file in self.files if file.head)
         is_known, is_first = False, not self._heads
@@ -138,6 +153,7 @@ class ContainerLog:
 
     def finish_first(self) -> None:
         """The present file is read to its end."""
+        self.missed = self.missed or self.files[0].is_broken
         self._pass_over([self.files.popleft()])
 
     def close(self) -> None:
@@ -153,6 +169,9 @@ class ContainerLog:
             return None
         fd = open_beneath(self.directory, listed.name)
         if fd is None:
+            path = self.directory / listed.name
+            if path.exists():
+                raise PermissionError(f"{path} is no regular file, or may not be read")
             return None
         if _inode(os.fstat(fd)) != listed.inode:  # renamed just now; the next look finds both
             os.close(fd)

@@ -7,6 +7,7 @@ agent had laid is taken up at the start; which of those pods are gone is known w
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,9 @@ class PodKeeper:
         self._homes: dict[Path, ReplicaHome] | None = None
         self._paused: dict[Path, float] = {}
         self._complaints: dict[Path, str] = {}
+        self._turn = threading.Lock()
+        """A pass may be under way in its thread when the loop has given it up already."""
+        self._is_closed = False
         self.is_current = False
         """Whether every pod of the node is known."""
 
@@ -39,6 +43,10 @@ class PodKeeper:
 
     def make_pass(self, now: float, *, look: bool) -> bool:
         """Take in the news and copy a piece of every log; whether there was any. `look`: for new files, too."""
+        with self._turn:
+            return not self._is_closed and self._pass(now, look=look)
+
+    def _pass(self, now: float, *, look: bool) -> bool:
         homes = self._adopted(now)
         while self._news:
             self._take(homes, self._news.popleft(), now)
@@ -54,8 +62,10 @@ class PodKeeper:
 
     def close(self) -> None:
         """Let go of all files."""
-        for home in (self._homes or {}).values():
-            home.close()
+        with self._turn:
+            self._is_closed = True
+            for home in (self._homes or {}).values():
+                home.close()
 
     def _adopted(self, now: float) -> dict[Path, ReplicaHome]:
         """The homes, with those of an earlier life at first."""

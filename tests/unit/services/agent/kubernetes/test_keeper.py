@@ -191,6 +191,15 @@ def _fails_for(text: bytes):
     return decode_or_fail
 
 
+def test_a_keeper_that_is_closed_touches_nothing_any_more(machine: Machine):
+    machine.keeper.tell(Listed((RUNS,)))
+    machine.passes()
+    machine.keeper.close()
+    machine.log().write(b"one\n")
+    assert not machine.keeper.make_pass(machine.now, look=True)
+    assert (machine.directory / "log").read_bytes() == b""
+
+
 async def test_a_gang_is_shipped_when_all_of_its_replicas_here_are(machine: Machine):
     async def asked() -> Shipped:
         verb = ShippedVerb(machine.node.gangs, lambda: "" if machine.keeper.is_current else "not known yet")

@@ -167,6 +167,27 @@ def test_a_directory_that_went_while_the_agent_was_away_is_told_of_once(agent: A
     assert agent.log == b"one\n" + MISSED
 
 
+def test_a_packed_file_that_is_broken_is_told_of_and_what_follows_is_read(agent: Agent):
+    log = ContainerLog(agent.source)
+    for number in range(3):
+        log.write(f"{number}\n".encode() + os.urandom(5000).replace(b"\n", b"") + b"\n")
+        log.rotate()
+    log.write(b"last\n")
+    oldest = min(log.directory.glob("*.gz"))
+    oldest.write_bytes(oldest.read_bytes()[:200])
+    agent.finish()
+    assert MISSED + b"1\n" in agent.log
+    assert agent.log.endswith(b"last\n")
+
+
+def test_a_log_that_may_not_be_read_is_an_error_and_not_an_empty_log(agent: Agent):
+    log = ContainerLog(agent.source)
+    log.path.rename(log.directory / "elsewhere")
+    log.path.symlink_to(log.directory / "elsewhere")
+    with pytest.raises(PermissionError, match="no regular file, or may not be read"):
+        agent.relay.look()
+
+
 def test_a_pod_that_never_ran_leaves_an_empty_log(agent: Agent):
     agent.finish()
     assert agent.log == b""
