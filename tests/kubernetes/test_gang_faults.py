@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.ports import CodeInline, PlaceTakenError, ReplicaExited, ReplicaWaiting, StartRefusedError
 from shared.errors import UnavailableError
+from shared.kubernetes.watch import Changed, Told
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import (
     belongings,
@@ -142,6 +144,25 @@ async def test_a_watch_that_falls_silent_is_noticed(served):
         await start
         served.server.faults.silence_watches(silent=False)
         await desk.started(gang)
+
+
+async def test_something_that_cannot_be_read_makes_no_scheduler_blind(served, monkeypatch):
+    monkeypatch.setattr("services.scheduler.engines.kubernetes.engine.WATCH_AGAIN_S", 0.1)
+    spoilt: list[object] = []
+    take = Picture.take_pods
+
+    def fail_once(picture: Picture, news: Told) -> None:
+        if isinstance(news, Changed) and not spoilt:
+            spoilt.append(news)
+            raise KeyError("something that nobody had thought of")
+        take(picture, news)
+
+    monkeypatch.setattr(Picture, "take_pods", fail_once)
+    gang = gang_on(served, "a")
+    async with kubelets(served, "a"), engine_on(served) as desk:
+        await desk.engine.start(gang)
+        await desk.started(gang)
+    assert spoilt
 
 
 # --- the scheduler

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
+import structlog
+
 from services.scheduler.domain.nodes import NodeState
 from services.scheduler.engines.kubernetes.api import Patience, PatientApi
 from services.scheduler.engines.kubernetes.ending import Ending, Shipments
@@ -43,6 +45,7 @@ from shared.kubernetes.watch import SILENCE_S
 from shared.tasks import end
 
 CLEAR_AWAY_S: Final = 5.0
+WATCH_AGAIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,13 @@ class KubernetesEngine:
         self._namespaces: dict[GangId, str] = {}
         self._one_call_at_a_time: defaultdict[GangId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._watching: asyncio.Task[None] | None = None
+        self._log = structlog.get_logger(service="scheduler", cluster=settings.objects.cluster)
 
     @classmethod
     async def open(cls, settings: EngineSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> Self:
         """The engine over a cluster, which it watches from now on."""
         engine = cls(settings, api, shipments, clock)
-        engine._watching = asyncio.create_task(engine._watchers().run())
+        engine._watching = asyncio.create_task(engine._watch())
         return engine
 
     async def close(self) -> None:
@@ -167,6 +171,15 @@ class KubernetesEngine:
             silence_s=settings.silence_s,
         )
         return Watchers(self._raw_api, scope, self._picture, self._clock)
+
+    async def _watch(self) -> None:
+        """Follow the cluster for ever; after something that nobody had thought of all is listed anew."""
+        while True:
+            try:
+                await self._watchers().run()
+            except Exception:  # noqa: BLE001  # whatever it is, a scheduler must not become blind
+                self._log.exception("watches_broken")
+            await self._clock.sleep(WATCH_AGAIN_S)
 
     async def _clear_away(self) -> None:
         while True:

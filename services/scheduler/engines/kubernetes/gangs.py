@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -104,9 +104,17 @@ def exits_text(exits: Mapping[Key, Ended]) -> str:
 
 
 def _noted(config_map: Json) -> dict[Key, Ended]:
-    rows = json.loads((config_map.get("data") or {}).get(EXITS_KEY) or "[]")
-    return {(role, index): Ended(parse_rfc3339(at), _EXIT.validate_python(end)) for role, index, at, end in rows}
+    """Ends that are noted; notes that somebody has spoilt are none."""
+    try:
+        rows = json.loads((config_map.get("data") or {}).get(EXITS_KEY) or "[]")
+        return {(role, index): Ended(parse_rfc3339(at), _EXIT.validate_python(end)) for role, index, at, end in rows}
+    except (ValueError, TypeError):
+        return {}
 
 
 def _time(text: str | None) -> datetime | None:
-    return parse_rfc3339(text) if text else None
+    """The time in an annotation, or the beginning of all times where somebody has spoilt it."""
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)

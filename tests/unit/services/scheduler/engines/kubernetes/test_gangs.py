@@ -46,3 +46,10 @@ def test_a_record_without_a_phase_is_one_of_a_gang_that_is_being_made():
     document = record()
     del document["metadata"]["annotations"][PHASE_ANNOTATION]
     assert gang_seen(document).is_creating
+
+
+def test_notes_that_somebody_has_spoilt_are_none_and_harm_nothing_else():
+    seen = gang_seen({**record(**{"released-at": "yesterday"}), "data": {EXITS_KEY: "[[1]]"}})
+    assert not seen.noted
+    assert seen.released_at is not None
+    assert len(seen.replicas) == 3
