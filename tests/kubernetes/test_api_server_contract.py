@@ -186,7 +186,8 @@ async def test_a_status_patch_merges_conditions_by_type(cluster: Cluster) -> Non
 
 
 async def test_a_new_pod_is_pending_and_gets_defaults(cluster: Cluster) -> None:
-    item = await made(cluster, "pods", {**pod("a"), "status": {"phase": "Running"}})
+    plain = {"containers": [{"name": "main", "image": "registry.example/none:1"}]}
+    item = await made(cluster, "pods", {"metadata": {"name": "a"}, "spec": plain, "status": {"phase": "Running"}})
     assert item["status"]["phase"] == "Pending"
     assert item["status"]["qosClass"] == "BestEffort"
     assert (item["spec"]["terminationGracePeriodSeconds"], item["spec"]["schedulerName"]) == (30, "default-scheduler")

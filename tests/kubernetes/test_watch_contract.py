@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
+from tests.support.kubernetes.objects import made, pod
 from tests.support.kubernetes.resources import Json
 
 NOT_OURS = "ca.crt"  # controllers publish certificates in every namespace, a moment after its start
@@ -85,8 +86,7 @@ async def test_labels_select(cluster: Cluster, selector: str, names: list[str]) 
 
 async def test_fields_select_and_unknown_ones_are_refused(cluster: Cluster) -> None:
     for name in ("a", "b"):
-        spec = {"containers": [{"name": "main", "image": "registry.example/none:1"}]}
-        await cluster.api.post(cluster.path("pods"), {"metadata": {"name": name}, "spec": spec})
+        await made(cluster, "pods", pod(name))
     target = {"target": {"kind": "Node", "name": "node-a"}, "metadata": {"name": "b"}}
     await cluster.api.post(cluster.path("pods", "b", "binding"), target)
     for selector, names in (("spec.nodeName=", ["a"]), ("spec.nodeName!=", ["b"]), ("metadata.name=a", ["a"])):

@@ -9,10 +9,14 @@ from tests.support.kubernetes.clusters import Cluster
 from tests.support.kubernetes.connection import Answer
 from tests.support.kubernetes.resources import Json
 
+NOBODY = "nobody"
+"""Name of a scheduler that there is none of: a cluster's own is to leave pods of tests alone."""
+
 
 def pod(name: str, **spec: Any) -> Json:
     container = {"name": "main", "image": "registry.example/none:1"}
-    return {"metadata": {"name": name}, "spec": {"containers": [container], "restartPolicy": "Never", **spec}}
+    usual = {"containers": [container], "restartPolicy": "Never", "schedulerName": NOBODY}
+    return {"metadata": {"name": name}, "spec": usual | spec}
 
 
 def config_map(name: str, **metadata: Any) -> Json:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.kubernetes.clusters import Cluster, a_cluster, image_of_tests
 from tests.support.kubernetes.kubelet import SimulatedKubelet
 from tests.support.kubernetes.nodes import NodeSpec
-from tests.support.kubernetes.objects import bind, made
+from tests.support.kubernetes.objects import bind, made, pod
 from tests.support.kubernetes.processes import ProcessRunner
 from tests.support.kubernetes.resources import Json
 
@@ -43,8 +43,9 @@ class Place:
         """A pod that runs the script."""
         more = spec.pop("container", {})
         main = {"name": "main", "image": IMAGE, "command": ["/bin/bash", "-c", script], **more}
-        base = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [main]}
-        await made(self.cluster, "pods", {"metadata": {"name": name, "labels": {"a": name}}, "spec": base | spec})
+        body = pod(name, automountServiceAccountToken=False, containers=[main], **spec)
+        body["metadata"]["labels"] = {"a": name}
+        await made(self.cluster, "pods", body)
         assert (await bind(self.cluster, name, self.node)).status == 201
 
     async def status(self, name: str, *phases: str) -> Json:
