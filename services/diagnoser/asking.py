@@ -96,35 +96,35 @@ class Asking:
     async def begin(self, node: str) -> TestAnswer:
         """Have the node's devices opened."""
         gpu = bool(self._subject.devices.get(node))
-        answer = await self._ask(node, "begin", gpu=gpu)
+        answer = await self._ask(self._request(node, "begin", gpu=gpu))
         if not answer.problem:
             self.about[node] = answer.about
         return answer
 
     async def alone(self, node: str, test: TestName, enough: Mapping[str, float]) -> TestAnswer:
         """A test of each device of the node by itself."""
-        return await self._ask(node, test, enough=enough)
+        return await self._ask(replace(self._request(node, test, gpu=self.has_gpus(node)), enough=enough))
 
     async def local(self, node: str, enough: Mapping[str, float]) -> TestAnswer:
         """All devices of the node together; raises NotReachedError."""
         gpu, peers = self.has_gpus(node), await self.peers((node,))
         sizes = self._subject.profile(node).message_sizes(gpu=gpu)
-        request = self._request(node, "local", gpu, enough=enough, sizes=sizes, peers=peers)
-        return await self._agents.test(self._subject.machine(node), request)
+        request = self._request(node, "local", gpu=gpu)
+        return await self._ask(replace(request, enough=enough, sizes=sizes, peers=peers))
 
     async def link(self, node: str, ranks: tuple[int, int], peers: tuple[Peer, ...]) -> TestAnswer:
         """The way between two devices of the node, which meet at the peer that the node is itself."""
-        request = self._request(node, "link", self.has_gpus(node), ranks=ranks, peers=peers)
-        return await self._agents.test(self._subject.machine(node), request)
+        return await self._ask(replace(self._request(node, "link", gpu=self.has_gpus(node)), ranks=ranks, peers=peers))
 
     async def deep(self, node: str, level: int) -> TestAnswer:
         """NVIDIA's own tests; level 0 asks whether they are there."""
-        request = replace(self._request(node, "deep", gpu=True, level=level), limit_s=DEEP_S.get(level, ASKED_S))
-        return await self._agents.test(self._subject.machine(node), request)
+        within_s = DEEP_S.get(level, ASKED_S)
+        return await self._ask(replace(self._request(node, "deep", gpu=True), level=level, limit_s=within_s))
 
     async def peers(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
         """Where others reach these nodes; raises NotReachedError."""
-        answers = await asyncio.gather(*(self._ask(node, "serve") for node in nodes))
+        requests = (self._request(node, "serve", gpu=self.has_gpus(node)) for node in nodes)
+        answers = await asyncio.gather(*map(self._ask, requests))
         found: list[Peer] = []
         for node, answer in zip(nodes, answers, strict=True):
             if answer.served is None:
@@ -134,52 +134,53 @@ class Asking:
 
     async def exchange(self, pair: Pair, transport: Transport, enough: Mapping[str, float]) -> TestAnswer:
         """The way between two nodes; raises NotReachedError."""
-        peers = await self.peers(pair.nodes)
-        each = 1 if transport != "nccl" else min(self._device_count(node) for node in pair.nodes)
-        answers = await self._together("exchange", peers, transport, each, enough)
+        answers = await self._together("exchange", pair.nodes, transport, enough=enough)
         problem = next((answer.problem for answer in answers if answer.problem), "")
         return TestAnswer(problem=problem) if problem else answers[0]
 
     async def gang(self, nodes: Sequence[str], transport: Transport, sizes: tuple[int, ...]) -> dict[str, TestAnswer]:
         """Collectives of these nodes, of each all devices; raises NotReachedError."""
-        peers = await self.peers(nodes)
-        each = 1 if transport != "nccl" else min(self._device_count(node) for node in nodes)
-        return dict(zip(nodes, await self._together("gang", peers, transport, each, {}, sizes), strict=True))
+        return dict(zip(nodes, await self._together("gang", nodes, transport, sizes=sizes), strict=True))
 
     async def _together(
         self,
         test: TestName,
-        peers: tuple[Peer, ...],
+        nodes: Sequence[str],
         transport: Transport,
-        each: int,
-        enough: Mapping[str, float],
+        *,
+        enough: Mapping[str, float] | None = None,
         sizes: tuple[int, ...] = (),
     ) -> list[TestAnswer]:
-        """The same test of all of them at once, as one group."""
-        key, gpu = self._key(), transport == "nccl"
-        more = {"peers": peers, "transport": transport, "ranks_each": each, "sizes": sizes, "enough": enough}
-        requests = [self._request(peer.node, test, gpu, round=key, **more) for peer in peers]
-        asked = (self._agents.test(self._subject.machine(request.node), request) for request in requests)
-        return list(await asyncio.gather(*asked))
+        """The same test of all of them at once, as one group; raises NotReachedError."""
+        peers, gpu = await self.peers(nodes), transport == "nccl"
+        first = replace(
+            self._request(nodes[0], test, gpu=gpu),
+            peers=peers,
+            transport=transport,
+            ranks_each=min(map(self._device_count, nodes)) if gpu else 1,
+            sizes=sizes,
+            enough=enough or {},
+        )
+        requests = (replace(first, node=node, devices=self._devices(node)) for node in nodes)
+        return list(await asyncio.gather(*map(self._ask, requests)))
 
-    async def _ask(
-        self, node: str, test: TestName, *, gpu: bool | None = None, enough: Mapping[str, float] | None = None
-    ) -> TestAnswer:
-        request = self._request(node, test, self.has_gpus(node) if gpu is None else gpu, enough=enough or {})
-        return await self._agents.test(self._subject.machine(node), request)
+    async def _ask(self, request: TestRequest) -> TestAnswer:
+        return await self._agents.test(self._subject.machine(request.node), request)
 
-    def _request(self, node: str, test: TestName, gpu: bool, **more: object) -> TestRequest:  # noqa: FBT001
+    def _request(self, node: str, test: TestName, *, gpu: bool) -> TestRequest:
         within = timing(test, gpu=gpu)
-        fields: dict[str, object] = {"round": self._key(), **more}
         return TestRequest(
             session=self._subject.session,
             node=node,
             test=test,
             limit_s=within.limit_s,
             work_s=within.work_s,
-            devices=tuple(sorted(self._subject.devices.get(node, ()))),
-            **fields,  # type: ignore[arg-type]  # as the callers above name them
+            devices=self._devices(node),
+            round=self._key(),
         )
+
+    def _devices(self, node: str) -> tuple[str, ...]:
+        return tuple(sorted(self._subject.devices.get(node, ())))
 
     def _key(self) -> str:
         """What no other test is called: what a group of old has left in a store must not be found by a new one."""
