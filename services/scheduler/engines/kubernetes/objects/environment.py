@@ -17,13 +17,16 @@ from services.scheduler.ports import GangStart, ReplicaStart
 
 # Names that every version of Kubernetes takes as variables from a ConfigMap; others are left out there without a word.
 _FIT_FOR_CONFIG_MAP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}", re.ASCII)
+# By these the container runtime shows devices, so they are not the job's to set: the device plugin does, or we.
+DEVICE_VARIABLES: Final = frozenset({"NVIDIA_VISIBLE_DEVICES"})
 _HOME: Final = "/tmp"  # noqa: S108  # in the replica
 _USER_NAME: Final = "trainmaster"
 
 
 def common_variables(gang: GangStart) -> dict[str, str]:
     """What is the same in all replicas of the gang and can stand in ConfigMaps."""
-    common = {name: value for name, value in gang.replicas[0].env.items() if _FIT_FOR_CONFIG_MAP.fullmatch(name)}
+    fit = (name for name in gang.replicas[0].env if _FIT_FOR_CONFIG_MAP.fullmatch(name))
+    common = {name: gang.replicas[0].env[name] for name in fit if name not in DEVICE_VARIABLES}
     for replica in gang.replicas:
         differing = [name for name, value in common.items() if replica.env.get(name) != value]
         for name in differing:
@@ -32,10 +35,11 @@ def common_variables(gang: GangStart) -> dict[str, str]:
 
 
 def own_variables(replica: ReplicaStart, common: Mapping[str, str], user: PodUser) -> list[Json]:
-    """What a pod says itself; what the platform adds gives way to the job's own."""
-    added = {name: value for name, value in _added(replica, user).items() if name not in replica.env}
+    """What a pod says itself; a home and a name that the platform adds give way to the job's own."""
     own = {name: value for name, value in replica.env.items() if common.get(name) != value}
-    return [{"name": name, "value": doubled(value)} for name, value in {**added, **own}.items()]
+    added = {name: value for name, value in _named(user).items() if name not in replica.env}
+    shown = {name: value for name, value in {**added, **own}.items() if name not in DEVICE_VARIABLES}
+    return [{"name": name, "value": doubled(value)} for name, value in {**shown, **_devices(replica)}.items()]
 
 
 def doubled(text: str) -> str:
@@ -43,7 +47,11 @@ def doubled(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _added(replica: ReplicaStart, user: PodUser) -> dict[str, str]:
-    """A user id that the image knows no name and home of needs both; a replica without GPUs must not see the node's."""
-    named = {"HOME": _HOME, "USER": _USER_NAME} if user.uid is not None else {}
-    return named if replica.gpus else {**named, "NVIDIA_VISIBLE_DEVICES": "void"}
+def _named(user: PodUser) -> dict[str, str]:
+    """A user id of which the image knows no name and home needs both."""
+    return {"HOME": _HOME, "USER": _USER_NAME} if user.uid is not None else {}
+
+
+def _devices(replica: ReplicaStart) -> dict[str, str]:
+    """A replica without GPUs must not see those of the node, for which many images ask."""
+    return {} if replica.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from services.scheduler.engines.kubernetes.objects.code import TICKET_VARIABLE, Laid, laid_code, laid_files
-from services.scheduler.engines.kubernetes.objects.environment import common_variables
+from services.scheduler.engines.kubernetes.objects.environment import DEVICE_VARIABLES, common_variables
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of, owned
 from services.scheduler.engines.kubernetes.objects.mounts import mount_volumes
 from services.scheduler.engines.kubernetes.objects.network import network_policy, service
@@ -96,8 +96,8 @@ class _Draft:
         for laid in self.laid:
             if laid.config_map:
                 yield self._config_map(laid.config_map, {"binaryData": laid.contents})
-        if gang.secrets:
-            yield secret(gang.id, gang.secrets, gang, namespace, settings)
+        if self._secrets:
+            yield secret(gang.id, self._secrets, gang, namespace, settings)
         if self._tickets:
             yield secret(self._tickets_name, self._tickets, gang, namespace, settings)
         if gang.image_pull_secret is not None:
@@ -110,6 +110,11 @@ class _Draft:
     @property
     def _env(self) -> tuple[dict[str, str], ...]:
         return packed(self.variables)
+
+    @property
+    def _secrets(self) -> dict[str, str]:
+        """What replicas see alone."""
+        return {name: value for name, value in self.gang.secrets.items() if name not in DEVICE_VARIABLES}
 
     @property
     def _tickets(self) -> dict[str, str]:
@@ -148,7 +153,7 @@ class _Draft:
 
     def _env_from(self) -> list[Json]:
         config_maps: list[Json] = [{"configMapRef": {"name": name}} for name, _ in self._parts("env", self._env)]
-        return [*config_maps, {"secretRef": {"name": self.gang.id}}] if self.gang.secrets else config_maps
+        return [*config_maps, {"secretRef": {"name": self.gang.id}}] if self._secrets else config_maps
 
     def _volumes(self) -> Iterator[Volume]:
         mounts = mount_volumes(self.gang, self.settings.volumes)

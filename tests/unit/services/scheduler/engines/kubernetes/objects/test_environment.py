@@ -22,11 +22,11 @@ def test_what_all_replicas_have_alike_stands_once_and_the_rest_in_each_pod():
 
 
 def test_each_replica_has_all_of_its_environment():
-    env = {"X": "y", "NVIDIA_VISIBLE_DEVICES": "all", "HOME": "/h", "USER": "u"}
+    env = {"X": "y", "HOME": "/h", "USER": "u"}
     gang = a_gang({"master": 1, "worker": 3}, env=env)
     for replica in gang.replicas:
         pod = objects_of(gang).pod(replica, "uid")
-        assert common_of(gang) | variables(pod) == replica.env
+        assert common_of(gang) | variables(pod) == {**replica.env, "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 def test_what_kubernetes_would_replace_in_a_pods_texts_is_escaped_there_alone():
@@ -56,3 +56,12 @@ def test_the_jobs_own_home_counts():
 @pytest.mark.parametrize(("gpus", "seen"), [(0, "void"), (1, None)])
 def test_a_replica_without_gpus_sees_none_of_the_nodes(gpus: int, seen: str | None):
     assert variables(first_pod(a_gang(gpus=gpus), SETTINGS)).get("NVIDIA_VISIBLE_DEVICES") == seen
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_no_job_says_which_devices_its_node_shows_it(gpus: int):
+    name = "NVIDIA_VISIBLE_DEVICES"
+    gang = a_gang({"worker": 2}, gpus=gpus, env={name: "all"}, secrets={name: "all"})
+    assert name not in common_of(gang)
+    assert variables(first_pod(gang)).get(name) == (None if gpus else "void")
+    assert of_kind(gang, "Secret") == []
