@@ -16,12 +16,12 @@ Where an init container failed, the replica's own never runs, and what the init 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from services.agent.kubernetes.event_files import find_event_files
-from services.agent.kubernetes.pods import Pod
+from services.agent.kubernetes.pods import EventFiles, Pod
 from services.agent.kubernetes.relay import QUIET_S, Relay
 from services.agent.memory import write_atomically
 from services.agent.replica import EXIT_FILE, SHIP_FILE, SHIPPED_FILE
@@ -188,8 +188,7 @@ class ReplicaHome:
         write_atomically(path, json.dumps(manifest))
 
     def _remember(self) -> None:
-        kept = replace(self.pod, event_files=None)
-        write_atomically(self.path / POD_FILE, json.dumps(asdict(kept)))
+        write_atomically(self.path / POD_FILE, json.dumps(asdict(self.pod)))
 
 
 def _lasting(pod: Pod) -> tuple[object, ...]:
@@ -200,6 +199,7 @@ def read_pod(directory: Path) -> Pod | None:
     """The pod that a directory was laid for; None where that cannot be read."""
     try:
         given = json.loads((directory / POD_FILE).read_text("ascii"))
-        return Pod(**{**given, "replica": ReplicaRef(**given["replica"]), "event_files": None})
+        event_files = EventFiles(**given["event_files"]) if given["event_files"] else None
+        return Pod(**{**given, "replica": ReplicaRef(**given["replica"]), "event_files": event_files})
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -150,6 +150,17 @@ def test_event_files_are_waited_for_a_moment_and_the_log_is_shipped_without_them
     assert json.loads((machine.directory / "ship.json").read_text())["tensorboard"] is None
 
 
+def test_where_event_files_are_is_known_after_a_restart_before_any_pod_is_listed(machine: Machine):
+    machine.keeper.tell(Listed((replace(POD, event_files=EventFiles("runs", "emptyDir", "deep")),)))
+    machine.passes()
+    machine.restart()
+    volume = machine.node.kubelet / "pods" / POD.uid / "volumes/kubernetes.io~empty-dir/runs"
+    volume.mkdir(parents=True)
+    machine.log().write(b"one\n")
+    machine.passes()
+    assert json.loads((machine.directory / "ship.json").read_text())["tensorboard"] == str(volume / "deep")
+
+
 def test_a_pod_that_came_again_under_its_name_leaves_the_log_of_the_first(
     machine: Machine, caplog: pytest.LogCaptureFixture
 ):
