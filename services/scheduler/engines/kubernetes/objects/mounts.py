@@ -8,6 +8,7 @@ whole is the volume, so that a part of a part could be led out of by a link; tha
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +22,8 @@ from shared.catalog.volumes import claim_and_path, scheme_of, server_and_path
 from shared.environment import ETC_DIR
 
 CODE: Final = "/code"
+# A prefix is a part of what a driver is told, in which a space or comma may begin the next option.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._/=+@~-]*", re.ASCII)
 _UNFIT: Final = (ETC_DIR, "/dev", "/proc", "/sys")
 
 
@@ -83,6 +86,10 @@ def _s3(mount: GangMount, settings: VolumeSettings) -> tuple[Json, str]:
     if not settings.s3.driver:
         known = ", ".join(sorted(settings.s3.claims))
         raise StartRefusedError(f"{mount.path}: this cluster has no volume for the bucket {bucket}, only for {known}")
+    if _PLAIN.fullmatch(prefix) is None:
+        raise StartRefusedError(
+            f"{mount.path}: {prefix} has characters that a driver could take for options; rename it"
+        )
     texts = settings.s3.attributes
     attributes = {name: _filled(text, bucket, prefix) for name, text in texts.items()}
     csi = {"driver": settings.s3.driver, "readOnly": mount.read_only, "volumeAttributes": attributes}

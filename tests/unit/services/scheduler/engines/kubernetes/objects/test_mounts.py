@@ -65,6 +65,8 @@ def test_a_mount_that_is_read_only_can_be_written_nowhere(uri):
         ("file:///srv/data/../secret", "", ALL, "/srv/secret lies in no directory"),
         ("pvc://team/a", "b", ALL, "a link could lead out"),
         ("s3://b", "", VolumeSettings(s3=S3Volumes({"ours": "claim"})), "no volume for the bucket b, only for ours"),
+        ("s3://b", "a --allow-other", ALL, "could take for options"),
+        ("s3://b/x,uid=0", "", ALL, "could take for options"),
     ],
 )
 def test_what_cannot_be_had_or_confined_is_refused_in_one_sentence(uri, sub_path, settings, sentence):
