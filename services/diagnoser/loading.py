@@ -18,8 +18,8 @@ from typing import Final, cast
 from services.diagnoser.asking import Asking, NotReachedError, Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
-from services.diagnoser.domain.gang import GangValue, halves, is_slow
-from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.gang import halves, is_slow
+from services.diagnoser.domain.gathered import GangValue, Gathered, PairValue
 from services.diagnoser.domain.pair_values import enough_of_pair, search_of
 from services.diagnoser.domain.pairing import Pair, waves
 from services.diagnoser.domain.pretending import changed_bandwidth, changed_gang, changed_look, pretended_problem

@@ -9,30 +9,17 @@ collectives by itself, until one leaf is left, or neither half is slow and it is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import told_of
 from services.diagnoser.domain.figures import FigureRule, Ruling, rule_on
+from services.diagnoser.domain.gathered import GangValue, Gathered
 from shared.events import FigureMeasured
-
-if TYPE_CHECKING:
-    from services.diagnoser.domain.gathered import Gathered
 
 OF_MODEL: Final = 0.9
 _EFFECTS: Final[Mapping[str, tuple[float, float]]] = {"nccl": (0.1, 0.03), "gloo": (0.3, 0.1), "tcp": (0.3, 0.1)}
 _NAMES: Final[Mapping[str, str]] = {"allReduceMbS": "all-reduce", "allToAllMbS": "all-to-all"}
-
-
-@dataclass(frozen=True, slots=True)
-class GangValue:
-    """Collectives of these nodes: the figures that all of them have told at least, and what went wrong where."""
-
-    nodes: tuple[str, ...]
-    transport: str
-    figures: Mapping[str, float] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 def judged(value: GangValue, gathered: Gathered, book: Book) -> Iterator[tuple[FigureRule, Ruling]]:

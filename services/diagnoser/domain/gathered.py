@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import Devices, Kind, Looks
-from services.diagnoser.domain.gang import GangValue
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import EVERYTHING, Profile
@@ -24,6 +23,16 @@ class PairValue:
     problem: str = ""
     transport: str = "tcp"
     rails: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GangValue:
+    """Collectives of these nodes: the figures that all of them have told at least, and what went wrong where."""
+
+    nodes: tuple[str, ...]
+    transport: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.diagnoser.domain.book import Book
-from services.diagnoser.domain.gang import GangValue, figures_of, halves, is_slow
-from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.gang import figures_of, halves, is_slow
+from services.diagnoser.domain.gathered import GangValue, Gathered, PairValue
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.stages import Profile
 
