@@ -68,12 +68,12 @@ class Observer:
         try:
             known = [gang for gang, life in picture.gangs.items() if life.record and not life.record.is_forgotten]
             self._dirty.update((gang, {ALL}) for gang in known)
-            for observation in self._news():
+            for observation in tuple(self._news()):
                 yield observation
             yield CaughtUp(frozenset(life.record.id for life in map(picture.gangs.get, known) if life and life.record))
             while True:
                 await self._wait()
-                for observation in self._news():
+                for observation in tuple(self._news()):
                     yield observation
         finally:
             unlisten()
