@@ -23,6 +23,8 @@ PULL_PROBLEMS: Final = frozenset(
 )
 OUT_OF_MEMORY: Final = "OOMKilled"
 SIGKILL: Final = 9
+# How a runtime tells that the first process of a container was killed.
+KILLED: Final = 128 + SIGKILL
 # A node that is asked to run a pod for which it has no room or right of way says one of these, or `OutOf<resource>`.
 _NODE_REFUSALS: Final = frozenset(
     {
@@ -32,10 +34,17 @@ _NODE_REFUSALS: Final = frozenset(
         "NodePorts",
         "NodeName",
         "Taint",
-        "Preempting",
     }
 )
-_SHUTDOWNS: Final = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
+_THROWN_OUT: Final = {
+    "Evicted": "its node evicted it",
+    "Preempting": "its node made room for a pod of the system",
+    "Terminated": "its node was shut down",
+    "NodeShutdown": "its node was shut down",
+    "Shutdown": "its node was shut down",
+    "NodeLost": "its node was lost",
+    "DeadlineExceeded": "its pod had a deadline",
+}
 _DISRUPTIONS: Final = {
     "PreemptionByScheduler": "Kubernetes preempted it for a pod of higher priority",
     "DeletionByTaintManager": "its node was lost or closed, and Kubernetes gave the pod up",
@@ -161,14 +170,8 @@ def _thrown_out(status: Json, main: Json) -> ReplicaExit | None:
     if reason.startswith("OutOf") or reason in _NODE_REFUSALS:
         message = f"its node did not take it, since others hold what it needs there ({_told(reason, said)})"
         return ReplicaExit(cause="never-started", message=message, displaced=True)
-    if reason == "Evicted":
-        return _lost(main, f"its node evicted it ({said or 'no reason given'})")
-    if reason in _SHUTDOWNS:
-        return _lost(main, f"its node was shut down ({_told(reason, said)})")
-    if reason == "NodeLost":
-        return _lost(main, f"its node was lost ({_told(reason, said)})")
-    if reason == "DeadlineExceeded":
-        return _lost(main, f"its pod had a deadline ({_told(reason, said)})")
+    if reason in _THROWN_OUT:
+        return _lost(main, f"{_THROWN_OUT[reason]} ({said or 'no reason given'})")
     disruption = _disruption(status)
     return _lost(main, disruption) if disruption and not _succeeded(main) else None
 
@@ -189,12 +192,22 @@ def _command_exit(terminated: Json | None) -> ReplicaExit | None:
         return ReplicaExit(cause="never-started", message=f"its container could not be started ({why})")
     code, signal = int(terminated.get("exitCode") or 0), int(terminated.get("signal") or 0)
     if terminated.get("reason") == OUT_OF_MEMORY:
-        return ReplicaExit(signal=SIGKILL, out_of_memory=OutOfMemory.CERTAIN)
+        return _out_of_memory(code)
     if signal:
         return ReplicaExit(signal=signal)
     if terminated.get("reason") == "ContainerStatusUnknown":
         return ReplicaExit(cause="lost", message="its node does not know how it ended, as after a restart")
     return ReplicaExit(code=code)
+
+
+def _out_of_memory(code: int) -> ReplicaExit:
+    """The command itself was killed, or a process of it, after which it ended by itself."""
+    certain = OutOfMemory.CERTAIN
+    return (
+        ReplicaExit(signal=SIGKILL, out_of_memory=certain)
+        if code == KILLED
+        else ReplicaExit(code=code, out_of_memory=certain)
+    )
 
 
 def _init_exit(status: Json) -> ReplicaExit | None:

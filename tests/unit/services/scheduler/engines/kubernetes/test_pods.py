@@ -82,6 +82,11 @@ def test_out_of_memory_is_certain():
     assert (end.signal, end.out_of_memory) == (9, OutOfMemory.CERTAIN)
 
 
+def test_a_command_that_ended_by_itself_after_a_process_of_it_ran_out_of_memory_keeps_its_code():
+    end = exit_of(terminated(1, "OOMKilled"))
+    assert (end.code, end.signal, end.out_of_memory) == (1, None, OutOfMemory.CERTAIN)
+
+
 def test_a_container_that_never_started_did_not_exit():
     never = {"exitCode": 128, "reason": "StartError", "message": "no such file", "startedAt": "1970-01-01T00:00:00Z"}
     status = {"phase": "Failed", "containerStatuses": [container({"terminated": {**never, "finishedAt": ENDED}})]}
@@ -112,6 +117,10 @@ def test_a_node_that_refuses_a_pod_displaces_the_replica(reason):
     ("status", "words"),
     [
         (failed("Evicted", "low on memory", **{**running(), "phase": "Failed"}), "its node evicted it (low on memory)"),
+        (
+            {**terminated(137), "reason": "Preempting", "message": "for etcd"},
+            "made room for a pod of the system (for etcd)",
+        ),
         ({**terminated(137), "reason": "Terminated", "message": "node shutdown"}, "its node was shut down"),
         ({**terminated(143), **disrupted("PreemptionByScheduler", "for x")}, "preempted it for a pod of higher"),
         ({**terminated(143), **disrupted("EvictionByEvictionAPI")}, "evicted through the API"),
