@@ -34,7 +34,7 @@ from shared.agent_wire import (
     places_of_request,
 )
 
-MEASURE_S: Final = 20.0
+MEASURE_S: Final = 15.0
 PLACES_S: Final = 5.0
 END_S: Final = 2.0
 PROBE: Final = Path(__file__).with_name("probe")

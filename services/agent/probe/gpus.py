@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 12.0
+LIMIT_S = 8.0
 DRIVER = Path("/dev/nvidiactl")
 _ANSWER_BYTES = 1 << 20
 _LINKS_MAX = 18

@@ -27,7 +27,7 @@ from shared.diagnosis_wire import (
     worker_subject,
 )
 
-TRY_S: Final = 22.0
+TRY_S: Final = 11.0
 PAUSE_S: Final = 0.5
 ANSWER_S: Final = 2.0
 CANCEL_S: Final = 3.0
