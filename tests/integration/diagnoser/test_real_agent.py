@@ -99,7 +99,8 @@ async def test_an_agent_that_is_killed_in_the_middle_leaves_a_result_and_no_proc
 ) -> None:
     monkeypatch.setitem(stages._CPU, "begin", stages.Timing(0.0, 3.0))
     job = await diagnosing(bus)
-    async with running(await bootstrap(settings(nats_server))), agent(bus, nats_server, tmp_path) as real:
+    service = await bootstrap(settings(nats_server, probe_deadline_s=3))
+    async with running(service), agent(bus, nats_server, tmp_path) as real:
         await request(bus, job, {"n-72": MACHINE})
         processes = await halted(real)
         real.send_signal(signal.SIGKILL)
@@ -108,4 +109,5 @@ async def test_an_agent_that_is_killed_in_the_middle_leaves_a_result_and_no_proc
         assert await gone(processes)
         found = await outcome(bus, job)
     assert not found.passed
-    assert "no answer" in found.message
+    # The processes are there while facts are looked at: whichever of both the agent was at, it is missing.
+    assert "no answer" in found.message or "no measurement in time" in found.message
