@@ -96,6 +96,7 @@ class SimulatedKubelet:
         self._nodes = {each.name: each for each in nodes}
         self._pods: dict[str, Pod] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._looks: dict[str, asyncio.Task[bool]] = {}
 
     @property
     def pods(self) -> list[str]:
@@ -108,7 +109,7 @@ class SimulatedKubelet:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = [self._watching, *(each.task for each in self._pods.values())]
+        tasks = [self._watching, *(each.task for each in self._pods.values()), *self._looks.values()]
         await asyncio.gather(*(end(task) for task in tasks if task is not None))
 
     async def lose(self, name: str) -> None:
@@ -227,10 +228,23 @@ class SimulatedKubelet:
         """Whether every ConfigMap of its volumes is there before the pod is deleted; no container starts sooner."""
         for name in _config_maps(pod.item):
             path = f"{pod.path.rpartition('/pods/')[0]}/configmaps/{name}"
-            while (await self._insist("GET", path, None)).status == 404:
-                if await self._deleted_within(pod, AGAIN_AFTER_S):
+            while not await self._is_there(path):
+                if pod.deleted.is_set():
                     return False
         return True
+
+    async def _is_there(self, path: str) -> bool:
+        """Looked up once for all pods that wait for it, and where it is not there again after a while."""
+        look = self._looks.get(path)
+        if look is None or (look.done() and not look.result()):
+            look = self._looks[path] = asyncio.create_task(self._look(path))
+        return await asyncio.shield(look)
+
+    async def _look(self, path: str) -> bool:
+        if (await self._insist("GET", path, None)).status == 200:
+            return True
+        await asyncio.sleep(AGAIN_AFTER_S)
+        return False
 
     async def _play(self, pod: Pod, script: PodScript, status: PodStatus) -> None:
         if await self._deleted_within(pod, script.run_s):
