@@ -22,7 +22,7 @@ PYTHON: Final = Path(sys.executable).resolve()
 """The interpreter itself: a virtual environment may lie in /tmp, which a sandbox has for its own."""
 
 ROLE = "worker"
-ALL_OF_IT_S = 20
+ALL_OF_IT_S = 60
 
 
 def processes_of(gang: GangStart) -> list[int]:
