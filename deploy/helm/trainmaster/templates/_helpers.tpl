@@ -129,9 +129,29 @@ priorityClassName: {{ . }}
     items: [{key: ca.crt, path: ca.crt}]
 {{- end -}}
 
-{{- /* Variables of a service: NATS, HTTP, keys, S3, and what the values add. */ -}}
+{{- /* The variables `.defaults`, but for those that the map `.env` has others for, and then these. A name that is there
+twice is refused by server-side apply. */ -}}
+{{- define "trainmaster.env" -}}
+{{- range .defaults | fromYamlArray }}
+{{- if not (hasKey $.env .name) }}
+{{ list . | toYaml }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := .env }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
+{{- /* Variables of a service: NATS, HTTP, keys, S3, and its own in `.env`. */ -}}
 {{- define "trainmaster.serviceEnv" -}}
-{{- $values := index .root.Values .component -}}
+{{- if has .component (list "scheduler" "logs") }}
+- name: TRAINMASTER_INSTANCE
+  valueFrom:
+    fieldRef: {fieldPath: metadata.name}
+{{- end }}
+{{- with .env }}
+{{ toYaml . }}
+{{- end }}
 {{ include "trainmaster.natsEnv" (dict "root" .root "user" .component) }}
 - name: TRAINMASTER_HOST
   value: "0.0.0.0"
@@ -158,9 +178,6 @@ priorityClassName: {{ . }}
 - {name: TRAINMASTER_S3_ENDPOINT, value: {{ . | quote }}}
 {{- end }}
 {{- end }}
-{{- end }}
-{{- range $name, $value := $values.env }}
-- {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
 {{- end -}}
 
@@ -236,16 +253,7 @@ containers:
     image: {{ include "trainmaster.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
     command: [python, -m, services.{{ .component }}]
-    env:
-      {{- if has .component (list "scheduler" "logs") }}
-      - name: TRAINMASTER_INSTANCE
-        valueFrom:
-          fieldRef: {fieldPath: metadata.name}
-      {{- end }}
-      {{- with .env }}
-      {{- toYaml . | nindent 6 }}
-      {{- end }}
-      {{- include "trainmaster.serviceEnv" . | nindent 6 }}
+    env: {{- include "trainmaster.env" (dict "defaults" (include "trainmaster.serviceEnv" .) "env" $values.env) | nindent 6 }}
     ports:
       - {name: http, containerPort: 8080}
     startupProbe:

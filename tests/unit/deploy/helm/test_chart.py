@@ -242,6 +242,19 @@ def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "component"), [("Deployment", "scheduler"), ("StatefulSet", "logs"), ("DaemonSet", "agent")]
+)
+def test_variables_of_the_values_take_the_place_of_the_charts_own(kind: str, component: str) -> None:
+    chosen = {"TRAINMASTER_LOG_LEVEL": "DEBUG", "TRAINMASTER_HOME": "/elsewhere", "TRAINMASTER_OF_OURS": True}
+    pod = pod_of(named(render({component: {"env": chosen}}), kind, f"tm-trainmaster-{component}"))
+    variables = pod["containers"][0]["env"]
+    given = {each["name"]: each.get("value") for each in variables}
+    assert len(given) == len(variables), "server-side apply refuses a name that is there twice"
+    assert [given[name] for name in chosen] == ["DEBUG", "/elsewhere", "true"]
+    assert given["TRAINMASTER_NATS_USER"] == component
+
+
 def test_a_scheduler_of_several_clusters_has_their_kubeconfig() -> None:
     chosen = {"contexts": "main=in-cluster,east=prod-us", "kubeconfigSecret": "clusters"}
     pod = pod_of(named(render({"clusters": chosen}), "Deployment", "tm-trainmaster-scheduler"))
