@@ -91,7 +91,8 @@ def gang_in(cluster: str) -> GangStart:
     replica = ReplicaStart(
         "worker", 0, node_id(cluster, "node-0"), "sleep 1000", env={}, memory_bytes=1 << 26, cpu_m=100
     )
-    return GangStart(new_job_id(), 1, "u-me", "default", cluster, (replica,), image="registry.example/train:1")
+    parts = {"image": "registry.example/train:1", "files": {"hostfile": ""}}
+    return GangStart(new_job_id(), 1, "u-me", "default", cluster, (replica,), **parts)
 
 
 async def test_each_gang_runs_in_its_cluster_and_nodes_of_one_name_are_two(two: Two, bus: Bus):

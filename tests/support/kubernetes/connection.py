@@ -11,7 +11,7 @@ import io
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ class Connection:
         await self._session.close()
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, media_type: str = "application/json", **query: object
+        self, method: str, path: str, body: Any = None, *, media_type: str = "application/json", **query: Any
     ) -> Answer:
         """One request and its answer; a body that is no JSON comes as `text`."""
         data = None if body is None else io.BytesIO(json.dumps(body).encode())
@@ -80,7 +80,7 @@ class Connection:
             text = await response.text()
             return Answer(response.status, _parsed(text), dict(response.headers))
 
-    async def get(self, path: str, **query: object) -> Answer:
+    async def get(self, path: str, **query: Any) -> Answer:
         return await self.ask("GET", path, **query)
 
     async def post(self, path: str, body: Json) -> Answer:
@@ -92,10 +92,10 @@ class Connection:
     async def patch(self, path: str, body: Any, media_type: str = MERGE_PATCH) -> Answer:
         return await self.ask("PATCH", path, body, media_type=media_type)
 
-    async def delete(self, path: str, body: Json | None = None, **query: object) -> Answer:
+    async def delete(self, path: str, body: Json | None = None, **query: Any) -> Answer:
         return await self.ask("DELETE", path, body, **query)
 
-    async def watch(self, path: str, **query: object) -> AsyncIterator[Json]:
+    async def watch(self, path: str, **query: object) -> AsyncGenerator[Json, None]:
         """The events of a watch; ends as the server ends it, and raises where the connection breaks."""
         async with self._request("GET", path, {"watch": "true", **query}) as response:
             if response.status != 200:

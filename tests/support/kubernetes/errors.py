@@ -70,7 +70,7 @@ def bad_request(message: str) -> ApiError:
 
 def invalid(resource: Resource, name: str, field: str, why: str, reason: str = "FieldValueInvalid") -> ApiError:
     """A 422 with its one cause."""
-    details = {
+    details: Json = {
         "name": name,
         **({"group": resource.group} if resource.group else {}),
         "kind": resource.kind,

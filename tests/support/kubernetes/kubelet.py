@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 import aiohttp
 
@@ -28,8 +28,6 @@ BOUND_PODS: Final = {"fieldSelector": "spec.nodeName!="}
 AGAIN_AFTER_S: Final = 0.1
 BACK_OFF_AFTER_S: Final = 0.1
 ENDED: Final = {"Succeeded", "Failed"}
-
-Sleep = Callable[[float], Awaitable[Any]]
 
 
 class Process(Protocol):
@@ -90,18 +88,12 @@ class SimulatedKubelet:
         script: Callable[[Json], PodScript] = annotated,
         *,
         runner: Runner | None = None,
-        sleep: Sleep = asyncio.sleep,
     ):
-        self._api, self._script, self._runner, self._sleep = api, script, runner, sleep
+        self._api, self._script, self._runner = api, script, runner
         self._nodes = {each.name: each for each in nodes}
         self._pods: dict[str, Pod] = {}
         self._watching: asyncio.Task[None] | None = None
         self._looks: dict[str, asyncio.Task[bool]] = {}
-
-    @property
-    def pods(self) -> list[str]:
-        """The names of the pods that the nodes have at the moment."""
-        return [each.item["metadata"]["name"] for each in self._pods.values()]
 
     async def __aenter__(self) -> Self:
         await asyncio.gather(*(register(self._api, each) for each in self._nodes.values()))
@@ -213,7 +205,7 @@ class SimulatedKubelet:
             return False
         if script.pull_error:
             await self._write(pod, status.waiting(_now(), "ErrImagePull", script.pull_error))
-            await self._sleep(BACK_OFF_AFTER_S)
+            await asyncio.sleep(BACK_OFF_AFTER_S)
             await self._write(pod, status.waiting(_now(), "ImagePullBackOff", script.pull_error))
             await pod.deleted.wait()
             return False
@@ -248,7 +240,7 @@ class SimulatedKubelet:
 
     async def _play(self, pod: Pod, script: PodScript, status: PodStatus) -> None:
         if await self._deleted_within(pod, script.run_s):
-            await self._sleep(min(script.stop_s, pod.grace_s))
+            await asyncio.sleep(min(script.stop_s, pod.grace_s))
             in_time = script.stop_s <= pod.grace_s
             await self._write(pod, status.ended(_now(), Exit.of(script.stop_exit_code if in_time else KILLED)))
         elif script.evicted:
@@ -282,7 +274,7 @@ class SimulatedKubelet:
         if time_s is None:
             await pod.deleted.wait()
         elif time_s > 0:
-            sleeping = asyncio.ensure_future(self._sleep(time_s))
+            sleeping = asyncio.create_task(asyncio.sleep(time_s))
             deleting = asyncio.create_task(pod.deleted.wait())
             try:
                 await asyncio.wait({sleeping, deleting}, return_when=asyncio.FIRST_COMPLETED)

@@ -36,9 +36,11 @@ def patched(item: Json, patch: Any, media_type: str) -> Json:
     if media_type == "application/json-patch+json":
         return _json_patched(item, patch)
     if media_type == "application/merge-patch+json":
-        return _merged(item, patch)
+        merged: Json = _merged(item, patch)
+        return merged
     if media_type == "application/strategic-merge-patch+json":
-        return _strategic(item, patch)
+        changed: Json = _strategic(item, patch)
+        return changed
     raise unsupported_media(media_type)
 
 

@@ -51,7 +51,7 @@ class Place:
     async def status(self, name: str, *phases: str) -> Json:
         async with asyncio.timeout(90):
             while True:
-                status = (await self.cluster.api.get(self.cluster.path("pods", name))).body.get("status", {})
+                status: Json = (await self.cluster.api.get(self.cluster.path("pods", name))).body.get("status", {})
                 if status.get("phase") in phases:
                     return status
                 await asyncio.sleep(0.05)
@@ -59,10 +59,10 @@ class Place:
     async def ended(self, name: str) -> Json:
         """How its container ended."""
         status = await self.status(name, "Succeeded", "Failed")
-        return status["containerStatuses"][0]["state"]["terminated"]
+        return _end_of(status)
 
     async def log(self, name: str) -> str:
-        return (await self.cluster.api.get(self.cluster.path("pods", name, "log"))).body["text"]
+        return str((await self.cluster.api.get(self.cluster.path("pods", name, "log"))).body["text"])
 
     async def says(self, name: str, text: str) -> None:
         """Wait until it has said so."""
@@ -82,7 +82,12 @@ class Place:
                 last = event["object"]
                 if event["type"] == "DELETED":
                     break
-        return last["status"]["containerStatuses"][0]["state"]["terminated"]
+        return _end_of(last["status"])
+
+
+def _end_of(status: Json) -> Json:
+    end: Json = status["containerStatuses"][0]["state"]["terminated"]
+    return end
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ class PodVolumes:
         ]
 
     def _part(self, mount: Json) -> Path:
-        place = self._places[mount["name"]] / mount.get("subPath", "")
+        place: Path = self._places[mount["name"]] / mount.get("subPath", "")
         if not place.exists():
             place.mkdir(parents=True)
         return place
@@ -38,7 +38,7 @@ class PodVolumes:
         if "hostPath" in volume:
             return Path(volume["hostPath"]["path"])
         if "persistentVolumeClaim" in volume:
-            place = self._claims / volume["persistentVolumeClaim"]["claimName"]
+            place: Path = self._claims / volume["persistentVolumeClaim"]["claimName"]
         else:
             place = self._directory / volume["name"]
         place.mkdir(parents=True, exist_ok=True)

@@ -55,10 +55,10 @@ def _sandbox() -> Sandbox:
 class ProcessRunner:
     """Starts pods below a directory; their logs lie in its `pods`."""
 
-    def __init__(self, api: Connection, directory: Path, image: Mapping[str, str] | None = None):
+    def __init__(self, api: Connection, directory: Path):
         self.logs = directory / "pods"
         self._api, self._directory = api, directory
-        self._image = image_environment() if image is None else image
+        self._image = image_environment()
         self._hosts = directory / "hosts"
         directory.mkdir(parents=True, exist_ok=True)
         self._hosts.write_text(f"{LOOPBACK} localhost\n")

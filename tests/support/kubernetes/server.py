@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,14 +49,12 @@ class ApiServer:
         self,
         *,
         volcano: bool = False,
-        now: Callable[[], datetime] = _utc_now,
-        clock: Callable[[], float] = time.monotonic,
         bookmark_interval_s: float = 60.0,
     ):
         self.resources = kinds.BUILT_IN + (kinds.VOLCANO if volcano else ())
         self.store = Store()
         self.faults = Faults(self.store.pulse)
-        self.registry = Registry(self.store, now)
+        self.registry = Registry(self.store, _utc_now)
         self.requests: Counter[str] = Counter()
         """How many requests came, by verb and kind: `create pods`, `watch nodes`, `create pods/binding`."""
         self.watches = 0
@@ -65,7 +63,7 @@ class ApiServer:
         self.account_delay_s = 0.0
         """How long a new namespace is without its service account, and so without pods; a real one is for a moment."""
         self.port = 0
-        self._clock, self._bookmark_interval_s = clock, bookmark_interval_s
+        self._bookmark_interval_s = bookmark_interval_s
         self._collector = GarbageCollector(self.store, self.registry)
         self._sweep: asyncio.TimerHandle | None = None
         self._runner: web.AppRunner | None = None
@@ -220,7 +218,7 @@ class ApiServer:
             self.faults,
             query,
             bookmark_interval_s=self._bookmark_interval_s,
-            clock=self._clock,
+            clock=time.monotonic,
         )
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
