@@ -20,6 +20,7 @@ from typing import Final
 
 from services.scheduler.domain.holdups import holdups_sentence
 from services.scheduler.domain.terms import REPLACEMENTS_MAX, Terms, hang_deadline, last_words_deadline
+from shared.clock import rfc3339
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt, Job, Replica, evidence_of
 from shared.units import format_duration
@@ -139,7 +140,8 @@ def endings(
 
     A diagnosis that failed ends it, unless the nodes that failed are `replaceable`.
     """
-    # Of things that happened in the same instant, the later in this list are consequences of the earlier.
+    # Of things that happened in the same millisecond, which is how exactly times are kept, the later in this list are
+    # consequences of the earlier: replicas that never started are what a refusal leaves behind.
     candidates = [
         *_completion(terms, replicas.values()),
         *([_refused(job, refusal)] if refusal else []),
@@ -149,7 +151,7 @@ def endings(
         *(deadline for deadline in _deadlines(job.attempt, terms, replicas, waiting or {}) if deadline.at <= now),
         *_failures(job, replicas.values()),
     ]
-    return tuple(sorted(candidates, key=lambda ending: ending.at)) or _unexplained(replicas)
+    return tuple(sorted(candidates, key=lambda ending: rfc3339(ending.at))) or _unexplained(replicas)
 
 
 def next_deadline(job: Job, terms: Terms, replicas: Replicas) -> datetime | None:

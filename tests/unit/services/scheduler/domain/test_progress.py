@@ -269,3 +269,15 @@ def test_a_refusal_because_the_place_is_taken_is_a_displacement():
     refusal = Refusal(life.now, "the node is cordoned", displaced=True)
     (end,) = endings(life.job, Terms.of(life.job), replicas, life.now, refusal)
     assert (end.reason, end.message) == (EndReason.PREEMPTED, "the node is cordoned")
+
+
+@pytest.mark.parametrize("displaced", [True, False])
+def test_a_refusal_explains_replicas_that_the_engine_gave_up_for_it_in_the_same_millisecond(displaced):
+    life = Life().place().look()
+    never = ReplicaExit(cause="never-started", message="the gang was stopped before it was started")
+    given_up = {"ended_at": life.now, "exit": never}
+    replicas = {key: replica.model_copy(update=given_up) for key, replica in life.job.attempt.replicas.items()}
+    refusal = Refusal(life.now + timedelta(microseconds=293), "exceeded quota", displaced=displaced)
+    end, *_ = endings(life.job, Terms.of(life.job), replicas, life.now, refusal)
+    assert end.message == "exceeded quota"
+    assert end.reason is (EndReason.PREEMPTED if displaced else EndReason.FAILED)
