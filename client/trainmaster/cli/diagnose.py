@@ -49,20 +49,22 @@ def command(
     screen = Screen.here()
     if sum(map(bool, (names, follow, report, listed))) != 1:
         raise InputError("name nodes and pools to test them; or give one of --follow, --report and --list")
-    if inject and not names:
-        raise InputError("--inject pretends faults of a diagnosis that is begun; name nodes and pools, too")
+    how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
+    if how != How() and not names:
+        raise InputError("--inject, --instance-type, --deep and --keep-passes are of a new diagnosis; name nodes and pools")
+    if svg is not None:
+        _can_be_drawn(svg, listed=listed)
     with connected() as client:
         if listed:
             return _list(client, screen, output)
         if report:
             document = _on_record(client, report)
         else:
-            how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
             document = client.diagnoses.wait(follow or _begun(client, screen, names, how))
     shown = Fields.of(document)
+    screen.result(output, document, lambda: diagnosis_page(shown))
     if svg is not None:
         _draw(shown, svg)
-    screen.result(output, document, lambda: diagnosis_page(shown))
     return ExitCode.NODE_NOT_GREEN if is_bad(shown) else ExitCode.OK
 
 
@@ -83,6 +85,14 @@ def _on_record(client: Client, name: str) -> Document:
     if found is None:
         raise InputError(f"of {job.name} there is no report of a diagnosis")
     return found
+
+
+def _can_be_drawn(svg: Path, *, listed: bool) -> None:
+    """Refuse, before any test, a heat-map that there is no place for."""
+    if listed:
+        raise InputError("--svg draws one report; give --report with it, and not --list")
+    if not svg.parent.is_dir():
+        raise InputError(f"{svg} cannot be written: there is no directory {svg.parent}")
 
 
 def _draw(report: Fields, svg: Path) -> None:

@@ -126,8 +126,8 @@ def _pairs(report: Fields) -> Iterator[_Row]:
         cells = (
             f"{one} – {other}",
             pair.text("transport", "tcp"),
-            f"{_number(pair, 'bandwidthMbS')} MB/s{_rails(pair)}",
-            f"{_number(pair, 'latencyUs')} µs",
+            f"{_measured(pair, 'bandwidthMbS', 'MB/s')}{_rails(pair)}",
+            _measured(pair, "latencyUs", "µs"),
             "-" if pair.document.get("floorMbS") is None else f"≥ {_number(pair, 'floorMbS')} MB/s",
             _number(pair, "medianMbS"),
             _number(pair, "percentile"),
@@ -149,6 +149,10 @@ def _limit(figure: Fields) -> str:
         return "-"
     sign = "≤" if figure.flag("lessIsBetter") else "≥"
     return f"{sign} {_rounded(figure.number('floor'))} {figure.text('unit')}".rstrip()
+
+
+def _measured(pair: Fields, name: str, unit: str) -> str:
+    return "-" if pair.document.get(name) is None else f"{_number(pair, name)} {unit}"
 
 
 def _number(fields: Fields, name: str) -> str:

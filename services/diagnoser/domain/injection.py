@@ -49,8 +49,10 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 _OF_LINKS: Final = frozenset({"slow-link", "damaged-link"})
 _OF_SEVERAL_NODES: Final = frozenset({"flaky", "wrong-collective"})
 _OF_DEVICES: Final = frozenset({"slow-device", "slow-memory", "corrupt-gemm", "missing-device", "memory-errors"})
+_OF_GPUS: Final = frozenset({"memory-errors"})
 _PARTS: Final = frozenset({"slow-link", "flaky", "slow-device", "slow-memory"})
 _DAY_S: Final = 86_400
+_CPU_PREFIX: Final = "cpu-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def check_devices(injections: Iterable[Injection], devices_of: Mapping[str, Iter
     mistakes = [
         _no_such_device(each, devices)
         for each in of_devices
-        if each.about not in (devices := sorted(devices_of[each.nodes[0]]))
+        if each.about not in (devices := _that_can_have_it(each, devices_of[each.nodes[0]]))
     ]
     if mistakes:
         raise NoSuchDeviceError("; ".join(mistakes))
@@ -155,5 +157,11 @@ def _number(given: str) -> float:
     return number
 
 
+def _that_can_have_it(fault: Injection, devices: Iterable[str]) -> list[str]:
+    """The devices that can have the fault: of errors of its memory only a GPU is asked."""
+    return sorted(each for each in devices if fault.kind not in _OF_GPUS or not each.startswith(_CPU_PREFIX))
+
+
 def _no_such_device(fault: Injection, devices: list[str]) -> str:
-    return f"{fault.text!r}: the node has no device {fault.about!r}; it has {', '.join(devices[:20]) or 'none'}"
+    wanted = "GPU" if fault.kind in _OF_GPUS else "device"
+    return f"{fault.text!r}: the node has no {wanted} {fault.about!r}; it has {', '.join(devices[:20]) or 'none'}"

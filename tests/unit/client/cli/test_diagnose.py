@@ -126,6 +126,13 @@ def test_facts_stand_under_their_limits_and_pairs_beside_what_they_were_judged_b
     ]
 
 
+def test_a_pair_without_a_result_has_no_units(command: Command, platform: FakePlatform) -> None:
+    failed = {**pair(1, 3, None), "latencyUs": None}
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "pairs": [failed]}))
+    lines = command("diagnose", "public").out.splitlines()
+    assert next(line for line in lines if line.startswith("vm-1 – vm-3")).split()[3:6] == ["gloo", "-", "-"]
+
+
 def test_of_thousands_of_figures_those_with_something_wrong_are_shown(command: Command, platform: FakePlatform) -> None:
     bad = part(300)
     bad["figures"][0]["why"] = "it is slow"
@@ -204,11 +211,32 @@ def test_the_heat_map_is_written_as_svg(command: Command, platform: FakePlatform
 def test_a_heat_map_that_cannot_be_drawn_or_written_is_one_error(
     command: Command, platform: FakePlatform, tmp_path: Path
 ) -> None:
-    outcome = command("diagnose", "public", "--svg", str(tmp_path / "none" / "pairs.svg"))
+    (tmp_path / "taken.svg").symlink_to(tmp_path / "none" / "pairs.svg")
+    outcome = command("diagnose", "public", "--svg", str(tmp_path / "taken.svg"))
     assert (outcome.code, "cannot be written: No such file" in outcome.err) == (ExitCode.INVALID, True)
+    assert "diagnosis dg-1: finished" in outcome.out
     platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "pairs": []}))
     outcome = command("diagnose", "vm-1", "--svg", str(tmp_path / "pairs.svg"))
     assert (outcome.code, "no pair of nodes was tested" in outcome.err) == (ExitCode.INVALID, True)
+    assert "diagnosis dg-1: finished" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("public", "--svg", "none/pairs.svg"), "none/pairs.svg cannot be written: there is no directory none"),
+        (("--list", "--svg", "pairs.svg"), "--svg draws one report"),
+        (("--report", "dg-1", "--deep", "1"), "are of a new diagnosis; name nodes and pools"),
+        (("--follow", "dg-1", "--keep-passes"), "are of a new diagnosis; name nodes and pools"),
+        (("--report", "dg-1", "--instance-type", "gpu-h200-8"), "are of a new diagnosis; name nodes and pools"),
+    ],
+)
+def test_options_that_could_do_nothing_are_refused_before_any_test(
+    command: Command, platform: FakePlatform, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = command("diagnose", *arguments)
+    assert (outcome.code, said in outcome.err) == (ExitCode.INVALID, True)
+    assert not platform.requests
 
 
 def test_where_all_is_green_the_exit_code_is_zero(command: Command, platform: FakePlatform) -> None:

@@ -75,6 +75,13 @@ def test_a_device_that_its_node_does_not_have_is_refused_with_those_that_it_has(
     assert refused.value.message == "'missing-device:n-1:GPU-7': the node has no device 'GPU-7'; it has cpu-0, cpu-1"
 
 
+def test_memory_errors_are_refused_of_a_cpu_since_only_the_driver_of_a_gpu_tells_of_them() -> None:
+    faults = read_injections(["memory-errors:n-1:cpu-0", "memory-errors:n-2:GPU-7"], IDS)
+    with pytest.raises(NoSuchDeviceError) as refused:
+        check_devices(faults, {"n-1": ["cpu-0"], "n-2": ["cpu-0", "GPU-7"]})
+    assert refused.value.message == "'memory-errors:n-1:cpu-0': the node has no GPU 'cpu-0'; it has none"
+
+
 def test_the_manual_lists_the_faults_that_there_are() -> None:
     written = set(re.findall(r"^\| `([a-z-]+)[:`]", (injection.__doc__ or ""), re.MULTILINE))
     manual = (Path(__file__).parents[5] / "docs" / "diagnosis.md").read_text()
