@@ -51,7 +51,7 @@ def command(
         raise InputError("name nodes and pools to test them; or give one of --follow, --report and --list")
     how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
     if how != How() and not names:
-        raise InputError("--inject, --instance-type, --deep and --keep-passes are of a new diagnosis; name nodes and pools")
+        raise InputError("--inject, --instance-type, --deep and --keep-passes are of a new diagnosis; name its nodes")
     if svg is not None:
         _can_be_drawn(svg, listed=listed)
     with connected() as client:

@@ -43,8 +43,10 @@ def _head(report: Fields) -> Iterator[str]:
     if report.texts("injected"):
         yield f"faults were pretended: {', '.join(report.texts('injected'))}"
     yield from _means(report)
-    if report.texts("inUse"):
-        yield f"in use by jobs, and only looked at: {', '.join(report.texts('inUse'))}"
+    in_use = report.texts("inUse")
+    if in_use:
+        names = {node.text("node"): node.text("name") for node in report.each("nodes")}
+        yield f"in use by jobs, and only looked at: {', '.join(sorted(names.get(node) or node for node in in_use))}"
 
 
 def _means(report: Fields) -> Iterator[str]:

@@ -181,6 +181,11 @@ def test_reports_on_record_are_listed(command: Command, platform: FakePlatform) 
     assert line.split() == ["dg-1", "2026-01-02", "12:00:01Z", "finished", "4", "3.2", "s", "silent:vm-1"]
 
 
+def test_nodes_that_jobs_hold_are_told_by_name(command: Command, platform: FakePlatform) -> None:
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "inUse": ["n-4", "n-1", "n-9"]}))
+    assert "in use by jobs, and only looked at: n-9, vm-1, vm-4" in command("diagnose", "public").out
+
+
 def test_nodes_that_were_tested_without_pytorch_are_told(command: Command, platform: FakePlatform) -> None:
     about = {"transport": "tcp", "without": "/usr/bin/python3 has no PyTorch"}
     nodes = [{**part(1), "about": about}, {**part(2), "about": BUILT}, {**part(3), "about": about}]
@@ -226,9 +231,10 @@ def test_a_heat_map_that_cannot_be_drawn_or_written_is_one_error(
     [
         (("public", "--svg", "none/pairs.svg"), "none/pairs.svg cannot be written: there is no directory none"),
         (("--list", "--svg", "pairs.svg"), "--svg draws one report"),
-        (("--report", "dg-1", "--deep", "1"), "are of a new diagnosis; name nodes and pools"),
-        (("--follow", "dg-1", "--keep-passes"), "are of a new diagnosis; name nodes and pools"),
-        (("--report", "dg-1", "--instance-type", "gpu-h200-8"), "are of a new diagnosis; name nodes and pools"),
+        (("--list", "--inject", "silent:a"), "are of a new diagnosis; name its nodes"),
+        (("--report", "dg-1", "--deep", "1"), "are of a new diagnosis; name its nodes"),
+        (("--follow", "dg-1", "--keep-passes"), "are of a new diagnosis; name its nodes"),
+        (("--report", "dg-1", "--instance-type", "gpu-h200-8"), "are of a new diagnosis; name its nodes"),
     ],
 )
 def test_options_that_could_do_nothing_are_refused_before_any_test(
@@ -260,7 +266,7 @@ def test_a_diagnosis_that_was_begun_before_is_followed_again_over_a_restart(
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("public", "--follow", "dg-1"), ("--list", "--report", "dg-1"), ("--list", "--inject", "silent:a")],
+    [(), ("public", "--follow", "dg-1"), ("--list", "--report", "dg-1")],
 )
 def test_either_nodes_or_a_diagnosis_are_named(command: Command, arguments: tuple[str, ...]) -> None:
     outcome = command("diagnose", *arguments)
