@@ -33,6 +33,7 @@ from services.scheduler.control.starter import GangStarter
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
+from services.scheduler.domain.holdups import holdups_sentence
 from services.scheduler.engines.clusters import ClusterEngines
 from services.scheduler.engines.opening import OpenEngines, open_engines
 from services.scheduler.handlers.nodes import NodeHandlers
@@ -63,6 +64,7 @@ from shared.catalog.writer import CatalogWriter
 from shared.clock import Clock, SystemClock
 from shared.errors import UnavailableError
 from shared.http.app import create_app
+from shared.ids import GangId
 from shared.jobs import Job, Recorded
 from shared.readmodel import JobReadModel
 from shared.tasks import end, run_together
@@ -263,7 +265,11 @@ class SchedulerService:
 
     def _under_way(self, gang: str) -> str:
         """What is being done for a gang beside what its record says, and what keeps that from being done."""
-        return ", ".join(filter(None, (self._data.progress(gang), self._troubles.told(gang))))
+        return ", ".join(filter(None, (self._data.progress(gang), self._trouble(gang))))
+
+    def _trouble(self, gang: str) -> str:
+        """Who leads knows of calls that failed, too; who stands by tells what the engine sees."""
+        return self._troubles.told(gang) if self._controller else holdups_sentence(self._engine.holdups(GangId(gang)))
 
     def _make_app(self) -> FastAPI:
         writer = CatalogWriter(CatalogStore(self._bus), self._catalog)

@@ -372,6 +372,10 @@ class Engine(Protocol):
         """What is held of attempts of the job that have ended."""
         ...
 
+    def holdups(self, gang_id: GangId) -> Mapping[str, str]:
+        """Why replicas (`<role>-<index>`) of the gang do not run yet, for who does not follow `observe`."""
+        ...
+
 
 class Starter(Protocol):
     """Prepares gangs and has the engine start them."""

@@ -67,6 +67,9 @@ async def test_a_gang_that_is_stopped_while_its_image_is_pulled_was_never_starte
             return sum("no such image" in each for each in reasons) >= 2 or None
 
         await eventually(both_wait)
+        told = desk.engine.holdups(gang.id)
+        assert sorted(told) == ["worker-0", "worker-1"]
+        assert all("no such image" in why for why in told.values())
         assert await desk.engine.stop(gang.id, 1)
         exits = await desk.exits(gang)
         assert {end.message for end in exits} == {"the gang was stopped before it was started"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +100,9 @@ class SimulatedEngine:
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         return ()
+
+    def holdups(self, gang_id: GangId) -> Mapping[str, str]:
+        return {}
 
 
 def _news(path: Path, started: set[str], ended: set[str]) -> Iterator[Observation]:

@@ -100,15 +100,26 @@ class ClusterEngines:
     async def execute(
         self, gang_id: GangId, role: str, index: int, command: tuple[str, ...], limit_s: float
     ) -> Execution:
-        """One more command for the sandbox of a running replica; raises ExecRefusedError."""
-        cluster = self._cluster_of.get(gang_id)
-        if cluster is None:
-            raise ExecRefusedError(f"nothing is known of gang {gang_id} now; its cluster may not answer")
-        return await self._engines[cluster].execute(gang_id, role, index, command, limit_s)
+        """One more command for the sandbox of a running replica; raises ExecRefusedError.
+
+        Who does not lead follows no reports, and asks one cluster after the other.
+        """
+        known = self._cluster_of.get(gang_id)
+        for engine in [self._engines[known]] if known else self._engines.values():
+            try:
+                return await engine.execute(gang_id, role, index, command, limit_s)
+            except ExecRefusedError:
+                if known or len(self._engines) == 1:
+                    raise
+        raise ExecRefusedError(f"nothing is known of gang {gang_id} now; its cluster may not answer")
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         """What is held of attempts of the job that have ended."""
         return tuple(held for engine in self._engines.values() for held in engine.kept(job))
+
+    def holdups(self, gang_id: GangId) -> Mapping[str, str]:
+        """Why replicas of the gang do not run yet."""
+        return {key: why for engine in self._engines.values() for key, why in engine.holdups(gang_id).items()}
 
     def _candidates(self, gang: GangId) -> Iterator[Engine]:
         """The cluster that has the gang, or those that may have it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
@@ -37,6 +37,7 @@ from services.scheduler.ports import (
     KeptSandbox,
     Observation,
 )
+from shared.attempts import replica_key
 from shared.clock import Clock
 from shared.ids import GangId
 from shared.kubernetes.access import KubernetesApi
@@ -159,6 +160,13 @@ class KubernetesEngine:
         now = self._clock.now()
         lives = [life for life in self._picture.gangs.values() if life.record is not None and life.record.is_forgotten]
         return tuple(held for life in lives if (held := _kept(life, job, now)) is not None)
+
+    def holdups(self, gang_id: GangId) -> Mapping[str, str]:
+        """Why replicas of the gang do not run yet, from what their pods say now."""
+        life = self._picture.gangs.get(gang_id)
+        keys = life.record.replicas if life is not None and life.record is not None else ()
+        found = {replica_key(*key): self._picture.judge(gang_id, key).waiting for key in keys}
+        return {key: why for key, why in found.items() if why}
 
     def _watchers(self) -> Watchers:
         settings = self._settings

@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -177,6 +177,10 @@ class LocalEngine:
             for gang_dir, until in held
             if gang_dir.record.job == job
         )
+
+    def holdups(self, gang_id: GangId) -> Mapping[str, str]:  # noqa: ARG002
+        """None: replicas that are started run at once."""
+        return {}
 
     async def observe(self) -> AsyncIterator[Observation]:
         """What is known of every gang that is not forgotten, then `CaughtUp`, then what happens, without end."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -61,10 +61,15 @@ class Cluster:
         self.asked.append(f"forget {gang_id}")
 
     async def execute(self, gang_id: str, role: str, index: int, command: tuple[str, ...], limit_s: float) -> str:
+        if gang_id not in self.gangs:
+            raise ExecRefusedError(f"{gang_id} does not run")
         return f"run in {gang_id}"
 
     def kept(self, job: str) -> tuple[KeptSandbox, ...]:
         return (KeptSandbox(1, "m", f"/{id(self)}", NOW),)
+
+    def holdups(self, gang_id: str) -> Mapping[str, str]:
+        return {"worker-0": "no image"} if gang_id in self.gangs else {}
 
 
 class Scene:
@@ -143,10 +148,20 @@ async def test_a_stream_that_breaks_is_begun_anew_and_the_others_go_on(scene: Sc
 
 
 async def test_commands_run_where_the_gang_is(scene: Scene):
-    with pytest.raises(ExecRefusedError, match="may not answer"):
-        await scene.engines.execute("tj-b-1", "worker", 0, ("ls",), 1)
     await scene.both_catch_up()
     assert await scene.engines.execute("tj-b-1", "worker", 0, ("ls",), 1) == "run in tj-b-1"
+
+
+async def test_who_follows_no_reports_runs_commands_and_knows_what_replicas_wait_for_too(scene: Scene):
+    assert await scene.engines.execute("tj-b-1", "worker", 0, ("ls",), 1) == "run in tj-b-1"
+    assert scene.engines.holdups("tj-b-1") == {"worker-0": "no image"}
+    with pytest.raises(ExecRefusedError, match="may not answer"):
+        await scene.engines.execute("tj-c-1", "worker", 0, ("ls",), 1)
+
+
+async def test_what_the_only_cluster_says_of_a_command_is_told():
+    with pytest.raises(ExecRefusedError, match="tj-c-1 does not run"):
+        await ClusterEngines({"main": Cluster()}, ManualClock()).execute("tj-c-1", "worker", 0, ("ls",), 1)
 
 
 async def test_what_clusters_hold_and_offer_is_told_together(scene: Scene):
