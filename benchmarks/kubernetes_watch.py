@@ -42,7 +42,7 @@ async def watch(cluster: str, wanted: int) -> None:
 
     gangs = Gangs(engine, SystemClock(), changed, Troubles())
     observing = asyncio.create_task(gangs.observe())
-    await gangs.caught_up.wait()
+    await gangs.caught_up((cluster,))
     running = sum(1 for view in gangs.known().values() for each in (view.replicas or {}).values() if each.started_at)
     if running != wanted:
         raise SystemExit(f"{running} replicas run, and not {wanted}")
