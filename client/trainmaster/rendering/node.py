@@ -92,11 +92,11 @@ def _pass(ledger: Fields) -> str:
 def _events(history: Sequence[JobEvent]) -> Iterator[tuple[object, ...]]:
     for event in history:
         data = event.data
-        what = next(filter(None, map(data.text, ("state", "wish", "health", "verdict", "name", "node"))), "")
+        what = next(filter(None, map(data.text, ("state", "wish", "health", "verdict", "name"))), "")
         more = " (quarantine withheld)" if data.flag("withheld") else ""
         more += " (forced)" if data.flag("forced") else ""
         more += " (faults were pretended)" if data.texts("injected") else ""
-        told = f"{event.name.removeprefix('node.')}: {what}{more}"
+        told = event.name.removeprefix("node.") + (f": {what}" if what else "") + more
         yield date_time(event.time), told, data.text("by"), _reason(data)
 
 

@@ -34,8 +34,9 @@ def judged(value: GangValue, gathered: Gathered, book: Book) -> Iterator[tuple[F
             floor = max([*given, *([modelled] if modelled else [])], default=None)
             called = f"{name} of {len(value.nodes)} nodes over {value.transport}"
             rule = FigureRule(called, "MB/s", floor=floor, effect=effect, noise=noise)
-            fleet = book.fleet(gathered.kind(first), called)
-            yield rule, rule_on(rule, value.figures[figure], (), fleet)
+            # Each node of an earlier gang has its figure on record, and a gang is one measurement.
+            gangs = tuple(dict.fromkeys(book.fleet(gathered.kind(first), called)))
+            yield rule, rule_on(rule, value.figures[figure], (), gangs)
 
 
 def figures_of(value: GangValue, gathered: Gathered, book: Book) -> list[FigureMeasured]:

@@ -65,6 +65,15 @@ def test_a_bad_node_is_tested_before_it_is_used_again_unless_that_is_forced(
     assert "marked: Ready (forced)" in out
 
 
+def test_the_history_of_a_node_does_not_repeat_its_id(command: Command, api: FakePlatform) -> None:
+    recalled = {**MARKED, "type": "trainmaster.node.recalled.v1"}
+    recalled["data"] = {"cluster": "main", "node": "n-0", "by": "root", "reason": "a new fan"}
+    api.on("GET", "/v1/nodes/node-0", of_json(NODE))
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [recalled], "next": None}))
+    line = next(line for line in command("describe", "node", "node-0").out.splitlines() if "recalled" in line)
+    assert line.split()[2:] == ["recalled", "root", "a", "new", "fan"]
+
+
 def test_an_order_without_a_reason_is_not_sent(command: Command, api: FakePlatform) -> None:
     outcome = command("drain", "node-0")
     assert outcome.code == ExitCode.INVALID

@@ -50,5 +50,15 @@ def test_a_floor_of_the_profile_holds_everywhere() -> None:
     assert "at least 1e+04 MB/s are needed" in figure.why
 
 
+@pytest.mark.parametrize(("gangs", "slow"), [((950.0, 1000.0), False), ((950.0, 1000.0, 1050.0), True)])
+def test_a_gang_is_compared_with_three_earlier_ones_at_least_each_of_which_counts_once(
+    gangs: tuple[float, ...], slow: bool
+) -> None:
+    book, now = Book(), gathered("gloo", machines=dict.fromkeys(NODES, "m-1"))
+    on_record = [figure for figure in gangs for _node in NODES]
+    book.restore_fleet(now.kind("n-1"), "all-reduce of 3 nodes over gloo", on_record)
+    assert is_slow(value(100.0, "gloo"), now, book) is slow
+
+
 def test_leaves_are_halved() -> None:
     assert halves(("a", "b", "c")) == (("a",), ("b", "c"))
