@@ -9,6 +9,7 @@ import pytest
 
 from shared import events as ev
 from shared.jobs import JobState
+from tests.support.http import calling
 from tests.support.kubernetes.clusters import Cluster, a_cluster
 from tests.support.kubernetes.engines import belongings, kubelets, node_name
 from tests.support.kubernetes.scripts import PodScript
@@ -53,6 +54,25 @@ async def test_a_job_whose_image_cannot_be_pulled_ends_in_time_and_says_so(rig: 
         assert "not every replica ran within 4s of placement (worker-0, worker-1: the image" in ended.message
         assert "registry.example/train:1 cannot be pulled (" in ended.message
         assert before["pods"] == (await belongings(cluster))["pods"]
+
+
+async def test_a_scheduler_that_stands_by_says_what_replicas_wait_for_too(rig: Rig, cluster: Cluster, tmp_path: Path):
+    other = {"home": tmp_path / "other", "instance": "other", **on(cluster)}
+    async with (
+        kubelets(cluster, "a", script=lambda _: PodScript(pull_error="manifest unknown")),
+        running(await rig.scheduler(**on(cluster))),
+    ):
+        job = await rig.submit(resolved_image=IMAGE)
+        await rig.until(job, JobState.STARTING)
+        async with running(await rig.scheduler(**other)) as second, calling(second.app, rig.token()) as http:
+
+            async def told() -> bool | None:
+                answer = await http.get(f"/v1/queue/{job}")
+                return (answer.is_success and "manifest unknown" in answer.json()["summary"]) or None
+
+            await eventually(told)
+            leads = (await http.get("/readyz")).json()["checks"]["jobs"]
+            assert "stands by" in str(leads)
 
 
 async def test_a_job_whose_place_others_took_is_placed_anew_without_using_a_retry(rig: Rig, cluster: Cluster):
