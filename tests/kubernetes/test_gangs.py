@@ -9,7 +9,16 @@ import pytest
 
 from services.scheduler.ports import ReplicaWaiting
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
-from tests.support.kubernetes.engines import belongings, engine_on, gang_on, kubelets, node_name, pods_of, until_left
+from tests.support.kubernetes.engines import (
+    NeverShipped,
+    belongings,
+    engine_on,
+    gang_on,
+    kubelets,
+    node_name,
+    pods_of,
+    until_left,
+)
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.services import eventually
 
@@ -35,6 +44,19 @@ async def test_a_gang_runs_on_the_nodes_that_were_decided_and_leaves_nothing(clu
         assert {(end.cause, end.code) for end in exits} == {("stopped", 143)}
         await desk.engine.forget(gang.id)
         await until_left(cluster, before)
+
+
+async def test_what_still_runs_of_a_gang_that_is_given_up_is_ended(cluster):
+    gang = gang_on(cluster, "a")
+    async with kubelets(cluster, "a"), engine_on(cluster, shipments=NeverShipped()) as desk:
+        await desk.engine.start(gang)
+        await desk.started(gang)
+        await desk.engine.forget(gang.id)
+
+        async def none_left() -> bool | None:
+            return not await pods_of(cluster, gang) or None
+
+        await eventually(none_left)
 
 
 async def test_exit_codes_are_told_and_ended_pods_stay_until_they_are_forgotten(cluster):

@@ -15,7 +15,7 @@ from services.scheduler.domain.defaults import default_documents
 from services.scheduler.domain.nodes import Node
 from services.scheduler.ports import Engine, Inventory, NodeOffer
 from shared.bus import BusUnavailableError, ConcurrentWriteError
-from shared.catalog import CatalogDocument, CatalogStore, CatalogWatch, Cluster, InstanceType, Pool
+from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch, Cluster, InstanceType, Pool
 from shared.clock import Clock
 
 REFRESH_S: Final = 10.0
@@ -106,7 +106,16 @@ class InventoryKeeper:
         view = await self._catalog.refresh()
         if view.get(Cluster, self._cluster) != wanted:
             await self._store.put(wanted, expected=view.revision(Cluster, self._cluster))
+        if self._is_first:
+            await self._be_the_only_first(view)
         self._told = wanted
+
+    async def _be_the_only_first(self, view: Catalog) -> None:
+        """One that other settings made the first one is that no more: jobs that name no cluster go to one alone."""
+        for other in view.all(Cluster):
+            if other.spec.first and other.name != self._cluster:
+                changed = other.model_copy(update={"spec": other.spec.model_copy(update={"first": False})})
+                await self._store.put(changed, expected=view.revision(Cluster, other.name))
 
     async def _make(self, document: CatalogDocument) -> bool:
         """Whether it was made; another scheduler, or another cluster's keeper, may have been first."""

@@ -28,6 +28,19 @@ async def test_nodes_are_reported_and_the_cluster_says_what_its_engine_can_do(ri
     assert all(report.cpu_millis > 0 and report.memory_bytes > 0 for report in reported)
 
 
+async def test_a_cluster_that_was_the_first_under_other_settings_is_that_no_more(rig: Rig):
+    catalog = CatalogWatch(rig.bus)
+
+    async def only_main() -> bool | None:
+        clusters = (await catalog.refresh()).all(Cluster)
+        return {each.name: each.spec.first for each in clusters} == {"mian": False, "main": True} or None
+
+    async with running(await rig.scheduler(cluster="mian")):
+        await eventually(lambda: _reports(rig, 1))
+    async with running(await rig.scheduler()):
+        await eventually(only_main)
+
+
 async def _reports(rig: Rig, count: int) -> list[ev.NodeReported] | None:
     messages = await rig.bus.history.messages(NODES, "tm.node.>", after=0)
     return [decode(message.data).data for message in messages] if len(messages) >= count else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from kubernetes.aio.client import ApiClient
 from services.scheduler.engines.kubernetes.api import Patience
+from services.scheduler.engines.kubernetes.ending import Shipments
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
@@ -41,6 +42,13 @@ class Shipped:
 
     async def is_shipped(self, gang: str, nodes: Iterable[str]) -> bool:
         return True
+
+
+class NeverShipped:
+    """Agents that wait for more."""
+
+    async def is_shipped(self, gang: str, nodes: Iterable[str]) -> bool:
+        return False
 
 
 class Mortal(KubernetesApi):
@@ -85,11 +93,12 @@ async def engine_on(
     settings: EngineSettings | None = None,
     clock: Clock | None = None,
     api: KubernetesApi | None = None,
+    shipments: Shipments | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine that is watched while the block runs."""
     clock = clock or SystemClock()
     api = api or await connect(kubeconfig=str(cluster.kubeconfig))
-    engine = await KubernetesEngine.open(settings or settings_for(cluster), api, Shipped(), clock)
+    engine = await KubernetesEngine.open(settings or settings_for(cluster), api, shipments or Shipped(), clock)
     bench = Bench(engine)
     watching = asyncio.create_task(bench.watch())
     try:

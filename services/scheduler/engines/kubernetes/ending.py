@@ -37,6 +37,7 @@ from shared.kubernetes.names import GANG_LABEL, PHASE_ANNOTATION
 
 DELETES_AT_ONCE: Final = 32
 SHIPPING_PATIENCE: Final = timedelta(hours=1)
+STRAYS_GRACE_S: Final = 30.0
 
 
 class Shipments(Protocol):
@@ -85,10 +86,17 @@ class Ending:
             if life.record is None or not life.record.is_forgotten or life.is_record_gone:
                 continue
             try:
+                await self._end_strays(life)
                 if await self._is_done_with(life.record, life):
                     await self._remove(life.record)
             except (ApiError, UnavailableError) as error:
                 self._log.warning("gang_not_removed", gang=gang, reason=error.message)
+
+    async def _end_strays(self, life: GangLife) -> None:
+        """Nobody waits for what still runs of a forgotten gang: it was given up, with its node or its cluster."""
+        for pod in list(life.pods.values()):
+            if pod.ended is None and pod.deleted_at is None:
+                await self._delete_pod(pod, STRAYS_GRACE_S)
 
     async def _mark(self, gang: GangId, namespace: str, phase: str, notes: Json) -> GangSeen | None:
         """Move the gang on, never back; None where there is no such gang."""
