@@ -101,9 +101,12 @@ class Pods:
         identity = pod_of(pod.workload)["securityContext"]
         sandbox += ["--uid", str(identity["runAsUser"]), "--gid", str(identity["runAsGroup"]), "--cap-drop", "ALL"]
         sandbox += ["--tmpfs", "/", "--proc", "/proc", "--dev", "/dev"]
-        for path in (*_SYSTEM, sys.prefix, sys.base_prefix, str(ROOT)):
+        for path in _SYSTEM:
             sandbox += _link_or_bind(path)
-        sandbox += ["--ro-bind", str(self._hosts()), "/etc/hosts", *self._mounts(pod), "--remount-ro", "/"]
+        sandbox += ["--ro-bind", str(self._hosts()), "/etc/hosts", *self._mounts(pod)]
+        for path in (sys.prefix, sys.base_prefix, str(ROOT)):  # these may lie below a mount, such as /tmp
+            sandbox += _link_or_bind(path)
+        sandbox += ["--remount-ro", "/"]
         programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
         variables = {"PATH": programs, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **self._variables(pod)}
         return sandbox + [word for name, value in variables.items() for word in ("--setenv", name, value)]
