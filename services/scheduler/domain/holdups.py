@@ -25,8 +25,14 @@ def holdups_sentence(reasons: Mapping[str, str]) -> str:
 
 
 def _names(replicas: list[str]) -> str:
-    return ", ".join([*replicas[:REPLICAS_SHOWN], *_more(len(replicas) - REPLICAS_SHOWN, "replica")])
+    first = sorted(replicas, key=_place)[:REPLICAS_SHOWN]
+    return ", ".join([*first, *_more(len(replicas) - REPLICAS_SHOWN, "replica")])
 
 
 def _more(count: int, of: str) -> list[str]:
     return [f"and {count} more {of}{'s' if count > 1 else ''}"] if count > 0 else []
+
+
+def _place(replica: str) -> tuple[str, int]:
+    role, _, index = replica.rpartition("-")
+    return role, int(index)

@@ -110,7 +110,7 @@ async def test_no_descriptor_of_the_platform_reaches_the_command(desk: Bench, ho
 async def test_training_code_imports_the_hook_behind_what_the_job_has_for_itself(
     desk: Bench, home: Path, own: dict[str, str]
 ):
-    look = f"{sys.executable} -c 'import sys, trainmaster_hook as hook; print(sys.path[1], hook.watch_steps(0, [1]))'"
+    look = f"{PYTHON} -c 'import sys, trainmaster_hook as hook; print(sys.path[1], hook.watch_steps(0, [1]))'"
     gang = gang_of(f"mkdir -p /tmp/own; {look}", env=own, files=python_files())
     await desk.run(gang)
     first, batches = log_of(home, gang).splitlines()[-1].split(maxsplit=1)
