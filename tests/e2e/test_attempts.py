@@ -42,7 +42,7 @@ def test_a_job_is_run_once_more_with_changes(platform: Platform) -> None:
 
 def test_a_failed_sandbox_is_kept_over_a_kill_and_the_job_is_deleted_in_time(own_platform: Platform) -> None:
     platform = own_platform
-    job = platform.submit(job_document("kept", "echo clue > /tmp/clue; exit 3", keepFor="10s", ttlAfterFinished="25s"))
+    job = platform.submit(job_document("kept", "echo clue > /tmp/clue; exit 3", keepFor="25s", ttlAfterFinished="30s"))
     platform.await_state(job, "Failed")
     platform.kill()
     platform.up()

@@ -30,7 +30,10 @@ async def test_a_command_sees_what_the_replica_sees(settings: LocalSettings, hom
     async with bench(settings) as desk:
         await desk.engine.start(gang)
         await desk.started(gang)
-        script = f"cat /tmp/mine; pwd; ls; hostname; echo $COLOUR; tr '\\\\0' ' ' < /proc/1/cmdline; ls -A {home}"
+        written = "until [ -s /tmp/mine ]; do sleep 0.01; done"
+        script = (
+            f"{written}; cat /tmp/mine; pwd; ls; hostname; echo $COLOUR; tr '\\\\0' ' ' < /proc/1/cmdline; ls -A {home}"
+        )
         code, out, err = await ran(desk, gang, "bash", "-c", script)
         assert (code, err) == (0, "")
         *lines, runner = out.splitlines()
