@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from services.scheduler.domain.gang import Gang, Pool, RoleAsk
-from services.scheduler.domain.nodes import LEAF_LABEL, SPINE_LABEL, Device, Node, Request
+from services.scheduler.domain.nodes import Device, Node, Request
 from services.scheduler.domain.planning.plan import Start
 from services.scheduler.domain.planning.state import State
 from services.scheduler.domain.tenure import running_of_gang
+from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 
 GIB: Final = 1 << 30
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)

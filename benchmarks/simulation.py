@@ -16,10 +16,11 @@ from typing import Final
 from benchmarks.clusters import GIB, MODEL, POOL, START
 from benchmarks.traces import TraceJob
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, RoleAsk
-from services.scheduler.domain.nodes import LEAF_LABEL, SPINE_LABEL, Device, Node, Request
+from services.scheduler.domain.nodes import Device, Node, Request
 from services.scheduler.domain.planning.plan import plan
 from services.scheduler.domain.planning.state import State
 from services.scheduler.domain.tenure import running_of_gang
+from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 
 _STEP_S: Final = 60.0
 _TICK_S: Final = 600.0

@@ -31,8 +31,8 @@ from services.diagnoser.domain.stages import Profile, stages_of_gang
 from services.diagnoser.loading import Loading
 from services.diagnoser.warming import Warming
 from shared.clock import Clock
+from shared.node_labels import LEAF_LABEL
 
-LEAF_LABEL: Final = "leaf"
 SUSPECT_PROBES: Final = 5
 _FEWEST_PARTNERS: Final = 2
 

@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from services.watchdog.adapters.agents import LEAF_LABEL, Agents
+from services.watchdog.adapters.agents import Agents
 from services.watchdog.adapters.incident_log import IncidentLog
 from services.watchdog.domain import outages
 from services.watchdog.domain.outages import WINDOW_S, Place, Sighting
@@ -29,6 +29,7 @@ from shared.bus.streams import ARCHIVE
 from shared.clock import Clock
 from shared.events import Event, IncidentRaised, OutageSuspected
 from shared.jobs import Attempt, Job, Recorded
+from shared.node_labels import LEAF_LABEL
 
 PLATFORM: Final = "platform"
 SUBJECT: Final = f"tm.platform.{OutageSuspected.SUFFIX}"

@@ -33,11 +33,10 @@ from shared.events import (
 )
 from shared.ids import node_of_subject
 from shared.jobs import Recorded
+from shared.node_labels import MACHINE_LABEL
 
 # What carries data from GPU to GPU.
 _OF_GPUS: Final = "nccl"
-# Label of a node with the name of its machine.
-MACHINE_LABEL: Final = "machine"
 _FLEET_VALUES: Final = 256
 _OWN_VALUES: Final = 16
 _HOUR_S: Final = 3600

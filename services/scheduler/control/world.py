@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from services.scheduler.domain.gang import Gang, Pool, Preemption, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
-from services.scheduler.domain.nodes import MACHINE_LABEL, Node
+from services.scheduler.domain.nodes import Node
 from services.scheduler.domain.placement import holds_capacity, seats_of
 from services.scheduler.domain.planning.plan import Plan, Snapshot
 from services.scheduler.domain.planning.state import State
@@ -27,6 +27,7 @@ from services.scheduler.domain.terms import Terms
 from shared import catalog
 from shared.catalog.documents import PoolPreemption
 from shared.jobs import Job, JobState
+from shared.node_labels import MACHINE_LABEL
 
 
 class World:

@@ -9,13 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
-
-# Label with the name of the machine that a node is, or is a share of; its agent answers for the node.
-MACHINE_LABEL: Final = "machine"
-# Labels that say where a node stands in the network: the switch that it hangs on, and the one above that.
-LEAF_LABEL: Final = "leaf"
-SPINE_LABEL: Final = "spine"
 
 
 class NodeState(StrEnum):

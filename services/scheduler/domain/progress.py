@@ -11,7 +11,6 @@ the watchdog wants stopped ends the attempt when its evidence is on record, or a
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from services.scheduler.domain.terms import REPLACEMENTS_MAX, Terms, hang_deadli
 from shared.clock import rfc3339
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaChange, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt, Job, Replica, evidence_of
+from shared.signals import signal_words
 from shared.units import format_duration
 
 Replicas = Mapping[str, Replica]
@@ -274,17 +274,10 @@ def describe_exit(replica: Replica, end: ReplicaExit) -> str:
         return f"{who} could not be started: {end.message or 'the engine gave no reason'}"
     if end.cause == "lost":
         return f"{who} was lost: {end.message or 'the engine gave no reason'}"
-    how = f"was killed by {_signal_name(end.signal)}" if end.signal else f"exited with code {end.code}"
+    how = f"was killed by {signal_words(end.signal)}" if end.signal else f"exited with code {end.code}"
     memory = {
         OutOfMemory.NONE: "",
         OutOfMemory.SUSPECTED: "; it may have run out of memory",
         OutOfMemory.CERTAIN: "; it ran out of memory",
     }
     return f"{who} {how}{memory[end.out_of_memory]}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.scheduler.domain.nodes import LEAF_LABEL, SPINE_LABEL
+from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 
 
 @dataclass(frozen=True, slots=True)

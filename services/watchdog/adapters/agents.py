@@ -16,11 +16,10 @@ from shared.bus import Bus, BusError, BusUnavailableError
 from shared.bus.streams import NODES
 from shared.catalog import Cluster
 from shared.events import NodeReported
+from shared.node_labels import MACHINE_LABEL
 from shared.units import MIB
 
 ANSWER_S: Final = 45.0
-MACHINE_LABEL: Final = "machine"
-LEAF_LABEL: Final = "leaf"
 _INFLATED_MAX_BYTES: Final = 32 * MIB
 _LOOK: Final = TypeAdapter(MachineLook)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from shared.events import AttemptEnded, EndReason, OutOfMemory, ReplicaExit, ReplicaRef
 from shared.jobs import Attempt
+from shared.signals import signal_words
 
 ROOT_CAUSES: Final = (
     "exit-code",
@@ -78,7 +79,7 @@ def exit_code(exit_status: ReplicaExit) -> int | None:
 
 def _how_it_died(exit_status: ReplicaExit) -> str:
     if exit_status.signal is not None:
-        return f"was ended by {_signal_name(exit_status.signal)}"
+        return f"was ended by {signal_words(exit_status.signal)}"
     if exit_status.code is None:
         return "ended without an exit status"
     hint = _shell_hint(exit_status.code)
@@ -87,7 +88,7 @@ def _how_it_died(exit_status: ReplicaExit) -> str:
 
 def _shell_hint(code: int) -> str:
     if _SHELL_SIGNAL_BASE < code <= _SHELL_SIGNAL_BASE + signal.SIGRTMAX:
-        return f"as a shell reports a process that was ended by {_signal_name(code - _SHELL_SIGNAL_BASE)}"
+        return f"as a shell reports a process that was ended by {signal_words(code - _SHELL_SIGNAL_BASE)}"
     return _SHELL_CODES.get(code, "")
 
 
@@ -98,10 +99,3 @@ def _memory_words(out_of_memory: OutOfMemory) -> str:
         case OutOfMemory.SUSPECTED:
             return ", perhaps out of memory"
     return ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from services.scheduler.domain.gang import Level, Pool
-from services.scheduler.domain.nodes import LEAF_LABEL, SPINE_LABEL, Node, NodeState
+from services.scheduler.domain.nodes import Node, NodeState
+from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 
 Ints = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from services.scheduler.domain.nodes import LEAF_LABEL, MACHINE_LABEL, SPINE_LABEL, Device, NodeState
+from services.scheduler.domain.nodes import Device, NodeState
 from services.scheduler.engines.kubernetes.objects.settings import GPU_RESOURCE, Toleration
 from services.scheduler.engines.kubernetes.quantities import millis, whole
 from services.scheduler.ports import NodeOffer
 from shared.clock import parse_rfc3339
 from shared.kubernetes.access import Json
 from shared.kubernetes.names import machine_name, node_id
+from shared.node_labels import LEAF_LABEL, MACHINE_LABEL, SPINE_LABEL
 
 _ENDED: Final = ("Succeeded", "Failed")
 # Set and taken by controllers after the condition Ready, which is read itself.

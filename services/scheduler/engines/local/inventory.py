@@ -13,10 +13,11 @@ from typing import Final
 
 import pynvml
 
-from services.scheduler.domain.nodes import MACHINE_LABEL, Device
+from services.scheduler.domain.nodes import Device
 from services.scheduler.domain.split import Split
 from services.scheduler.ports import NodeOffer
 from shared.ids import hashed_id
+from shared.node_labels import MACHINE_LABEL
 from shared.units import MIB
 
 MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
