@@ -88,6 +88,7 @@ class SchedulerService:
         self._close_engines = opened.close
         self._clock = clock
         self._stopping = asyncio.Event()
+        self._clusters_asked = asyncio.Event()
         self._world = World()
         self._troubles = Troubles()
         self._jobs = JobReadModel(settings.readmodel_file, bus)
@@ -172,6 +173,7 @@ class SchedulerService:
 
     async def _schedule(self) -> None:
         await self._know_inventories()
+        self._clusters_asked.set()
         await self._nodes.caught_up.wait()
         await self._jobs.caught_up.wait()
         self._world.take_all(self._jobs.live())
@@ -299,6 +301,7 @@ class SchedulerService:
                 "catalog": self._catalog.check,
                 "revocations": self._revocations.check,
                 "jobs": self._check_jobs,
+                "clusters": self._check_clusters,
                 SCHEDULER_USAGE.durable: checks.consumer(self._bus, SCHEDULER_USAGE),
             },
             registry=self._registry,
@@ -308,6 +311,12 @@ class SchedulerService:
         if not self._jobs.caught_up.is_set():
             raise UnavailableError("past events are still being read")
         return f"sequence {self._jobs.sequence}, {'leads' if self._controller else 'stands by'}"
+
+    async def _check_clusters(self) -> str:
+        """Before that the default pool and instance types are not there yet, and every job waits for a node."""
+        if not self._clusters_asked.is_set():
+            raise UnavailableError("the clusters have not told yet which nodes they have")
+        return ", ".join(self._engine.clusters)
 
 
 async def bootstrap(settings: SchedulerSettings, clock: Clock | None = None) -> SchedulerService:
