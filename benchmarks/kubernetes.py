@@ -28,7 +28,8 @@ from services.scheduler.engines.kubernetes.engine import EngineSettings, Kuberne
 from services.scheduler.engines.kubernetes.objects import ObjectSettings, gang_objects
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.engines.kubernetes.starting import CREATES_AT_ONCE
-from services.scheduler.ports import CaughtUp, GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
+from services.scheduler.ports.reports import CaughtUp
 from shared.clock import SystemClock
 from shared.environment import GangEnvironment, GangShape, RoleShape
 from shared.ids import new_job_id

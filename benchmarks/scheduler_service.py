@@ -28,7 +28,7 @@ from typing import Final
 import psutil
 
 from benchmarks.report import Row, progress, report
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 from shared import events as ev
 from shared.auth.keys import SigningKey
 from shared.bus import Bus

@@ -30,7 +30,7 @@ from shared.catalog import (
     may_use_secret,
 )
 from shared.catalog.access import asker_named
-from shared.catalog.documents import GitRepository
+from shared.catalog.assets import GitRepository
 from shared.catalog.fields import FILE_SCHEME, place_of, uri_of
 from shared.documents.fields import shown
 from shared.errors import Violation

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shared.catalog import Cluster
-from shared.catalog.documents import NodeShape
 from shared.catalog.fields import format_cpu
+from shared.catalog.places import NodeShape
 from shared.documents.fields import shown
 from shared.errors import Violation
 from shared.events import ResolvedRole

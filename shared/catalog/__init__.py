@@ -1,26 +1,15 @@
 """The catalog: pools, instance types, assets, projects, users and groups, kept in the KV bucket `catalog`.
 
-`documents` has a model for each kind, `view` the pure look-ups over all of them, `access` who may use what, `watch`
-keeps a view up to date in a service's memory, `store` writes one revision, `writer` reads, decides and writes. One
-service writes a kind, every service reads all.
+`places`, `assets` and `people` have a model for each kind over that of `base`, and `kinds` lists them; `view` has the
+pure look-ups over all documents, `access` who may use what; `watch` keeps a view up to date in a service's memory,
+`store` writes one revision, `writer` reads, decides and writes. One service writes a kind, every service reads all.
 """
 
 from shared.catalog.access import Asker, asker_of, is_member, may_change, may_use, may_use_pool, may_use_secret
-from shared.catalog.documents import (
-    CatalogDocument,
-    Cluster,
-    CodeSet,
-    Dataset,
-    Group,
-    Image,
-    InstanceType,
-    Model,
-    Pool,
-    Project,
-    Secret,
-    Storage,
-    User,
-)
+from shared.catalog.assets import CodeSet, Dataset, Image, Model, Secret, Storage
+from shared.catalog.base import CatalogDocument
+from shared.catalog.people import Group, Project, User
+from shared.catalog.places import Cluster, InstanceType, Pool
 from shared.catalog.store import CatalogStore
 from shared.catalog.view import Catalog, Entry
 from shared.catalog.watch import CatalogWatch

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.auth.principal import Principal
-from shared.catalog.documents import Access, Group, Members, Pool, Project, Secret, User
+from shared.catalog.assets import Secret
+from shared.catalog.base import Access, Members
+from shared.catalog.people import Group, Project, User
+from shared.catalog.places import Pool
 from shared.catalog.view import Catalog
 
 DEFAULT_PROJECT = "default"

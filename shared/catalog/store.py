@@ -11,7 +11,7 @@ from nats.js.errors import APIError
 
 from shared.bus import Bus, BusError, BusUnavailableError, ConcurrentWriteError
 from shared.bus.publish import EXPECTED_SEQUENCE
-from shared.catalog.documents import CatalogDocument
+from shared.catalog.base import CatalogDocument
 from shared.catalog.view import DocumentT, Entry
 from shared.catalog.watch import SUBJECT_PREFIX
 from shared.errors import TooLargeError

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, cast
 import structlog
 from pydantic import ValidationError
 
-from shared.catalog.documents import KINDS, CatalogDocument
+from shared.catalog.base import CatalogDocument
+from shared.catalog.kinds import KINDS
 
 DocumentT = TypeVar("DocumentT", bound=CatalogDocument)
 

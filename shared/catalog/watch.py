@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from shared.bus import Bus, BusUnavailableError
 from shared.bus.history import sequence_of
 from shared.bus.streams import CATALOG_BUCKET
-from shared.catalog.documents import CatalogDocument
+from shared.catalog.base import CatalogDocument
 from shared.catalog.view import Catalog
 from shared.errors import UnavailableError
 

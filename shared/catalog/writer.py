@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Generic
 
 from shared.bus import ConcurrentWriteError
-from shared.catalog.documents import CatalogDocument
+from shared.catalog.base import CatalogDocument
 from shared.catalog.store import CatalogStore
 from shared.catalog.view import Catalog, DocumentT, Entry
 from shared.catalog.watch import CatalogWatch

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.kubernetes.picture import Picture
-from services.scheduler.ports import CodeInline, PlaceTakenError, ReplicaExited, ReplicaWaiting, StartRefusedError
+from services.scheduler.ports.engine import PlaceTakenError, StartRefusedError
+from services.scheduler.ports.gangs import CodeInline
+from services.scheduler.ports.reports import ReplicaExited, ReplicaWaiting
 from shared.errors import UnavailableError
 from shared.kubernetes.watch import Changed, Told
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.scheduler.ports import ReplicaWaiting
+from services.scheduler.ports.reports import ReplicaWaiting
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import (
     NeverShipped,

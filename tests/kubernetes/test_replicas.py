@@ -18,7 +18,8 @@ from aiohttp import web
 from services.scheduler.engines.kubernetes.engine import KubernetesEngine
 from services.scheduler.engines.kubernetes.laying import TICKET_HEADER
 from services.scheduler.engines.kubernetes.objects.security import namespace
-from services.scheduler.ports import CodeInline, CodePacked, CodeUpload, ExecEnded, GangStart
+from services.scheduler.ports.gangs import CodeInline, CodePacked, CodeUpload, GangStart
+from services.scheduler.ports.sandboxes import ExecEnded
 from shared.admission.packing import compressed
 from shared.kubernetes.names import node_id
 from tests.support.gangs import a_gang

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from services.scheduler.engines.kubernetes.engine import EngineSettings
-from services.scheduler.ports import CodeInline, GangStart
+from services.scheduler.ports.gangs import CodeInline, GangStart
 from shared.events import OutOfMemory
 from shared.kubernetes.names import node_id
 from tests.support.gangs import a_gang

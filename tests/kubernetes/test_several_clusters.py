@@ -13,7 +13,7 @@ import yaml
 
 from services.scheduler.engines.clusters import ClusterEngines
 from services.scheduler.engines.opening import open_engines
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from services.scheduler.settings import SchedulerSettings
 from shared.bus import Bus
 from shared.clock import SystemClock

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from services.scheduler.engines.kubernetes.objects import GangObjects, ObjectSettings, gang_objects
-from services.scheduler.ports import GangStart, PoolTerms, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, PoolTerms, ReplicaStart
 from shared.environment import GangEnvironment, GangShape, RoleShape, rank_order
 
 JOB = "tj-abcdefghijkl"

@@ -13,7 +13,8 @@ from typing import Final
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
 from services.scheduler.engines.local.memory_groups import find_memory_groups
-from services.scheduler.ports import CaughtUp, GangStart, Observation, ReplicaExited, ReplicaStart, ReplicaStarted
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
+from services.scheduler.ports.reports import CaughtUp, Observation, ReplicaExited, ReplicaStarted
 from shared.clock import Clock
 from shared.events import ReplicaExit
 from shared.ids import new_job_id

@@ -14,19 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from services.scheduler.ports import (
-    CaughtUp,
-    ExecRefusedError,
-    Execution,
-    GangStart,
-    Inventory,
-    KeptSandbox,
-    NodeOffer,
-    Observation,
-    ReplicaExited,
-    ReplicaRef,
-    ReplicaStarted,
-)
+from services.scheduler.ports.engine import Inventory, NodeOffer
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import CaughtUp, Observation, ReplicaExited, ReplicaRef, ReplicaStarted
+from services.scheduler.ports.sandboxes import ExecRefusedError, Execution, KeptSandbox
 from shared.events import ReplicaExit
 from shared.ids import GangId
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from services.scheduler.handlers.sandboxes import ExecRequest, SandboxHandlers
-from services.scheduler.ports import ExecEnded, ExecOutput, KeptSandbox
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, KeptSandbox
 from shared.clock import rfc3339
 from shared.documents.fields import Argument
 from shared.http.paging import Page

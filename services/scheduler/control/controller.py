@@ -42,7 +42,8 @@ from services.scheduler.domain.reconcile import (
     next_step,
 )
 from services.scheduler.metrics import SchedulerMetrics
-from services.scheduler.ports import Engine, Starter
+from services.scheduler.ports.engine import Engine
+from services.scheduler.ports.starter import Starter
 from shared.bus import Bus, ConcurrentWriteError, FencedError
 from shared.bus.bus import JOB_SUBJECTS
 from shared.clock import Clock

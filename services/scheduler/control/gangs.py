@@ -18,16 +18,14 @@ import structlog
 
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.domain.progress import Refusal
-from services.scheduler.ports import (
+from services.scheduler.ports.engine import Engine, PlaceTakenError, StartRefusedError
+from services.scheduler.ports.reports import (
     CaughtUp,
-    Engine,
     Observation,
-    PlaceTakenError,
     ReplicaExited,
     ReplicaRef,
     ReplicaStarted,
     ReplicaWaiting,
-    StartRefusedError,
 )
 from shared.clock import Clock
 from shared.ids import GangId

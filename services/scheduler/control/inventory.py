@@ -13,7 +13,7 @@ import structlog
 from services.scheduler.control.node_registry import NodeRegistry
 from services.scheduler.domain.defaults import default_documents
 from services.scheduler.domain.nodes import Node
-from services.scheduler.ports import Engine, Inventory, NodeOffer
+from services.scheduler.ports.engine import Engine, Inventory, NodeOffer
 from shared.bus import BusUnavailableError, ConcurrentWriteError
 from shared.catalog import Catalog, CatalogDocument, CatalogStore, CatalogWatch, Cluster, InstanceType, Pool
 from shared.clock import Clock

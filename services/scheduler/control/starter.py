@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack
 
 from services.scheduler.domain.starting import gang_start, places_of_users
 from services.scheduler.engines.clusters import ClusterEngines
-from services.scheduler.ports import GangStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangStart
 from services.scheduler.sources.code import CodeSource
 from services.scheduler.sources.data import DataSource
 from services.scheduler.sources.job_secrets import JobSecrets

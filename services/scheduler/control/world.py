@@ -25,7 +25,7 @@ from services.scheduler.domain.replacing import Replacement, replacement
 from services.scheduler.domain.tenure import running_of, running_of_gang
 from services.scheduler.domain.terms import Terms
 from shared import catalog
-from shared.catalog.documents import PoolPreemption
+from shared.catalog.places import PoolPreemption
 from shared.jobs import Job, JobState
 from shared.node_labels import MACHINE_LABEL
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from services.scheduler.domain.terms import Terms
-from services.scheduler.ports import (
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import (
     Code,
     CodeDirectory,
     CodeInline,
@@ -16,7 +17,6 @@ from services.scheduler.ports import (
     GangStart,
     PoolTerms,
     ReplicaStart,
-    StartRefusedError,
 )
 from shared import catalog
 from shared.catalog.fields import FILE_SCHEME, file_path

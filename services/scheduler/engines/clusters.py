@@ -18,17 +18,10 @@ from typing import Final
 
 import structlog
 
-from services.scheduler.ports import (
-    CaughtUp,
-    Engine,
-    ExecRefusedError,
-    Execution,
-    GangStart,
-    Inventory,
-    KeptSandbox,
-    Observation,
-    StartRefusedError,
-)
+from services.scheduler.ports.engine import Engine, Inventory, StartRefusedError
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import CaughtUp, Observation
+from services.scheduler.ports.sandboxes import ExecRefusedError, Execution, KeptSandbox
 from shared.clock import Clock
 from shared.ids import GangId
 from shared.tasks import end

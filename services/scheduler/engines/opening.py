@@ -12,7 +12,7 @@ from pathlib import Path
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.shipments import AgentShipments
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
-from services.scheduler.ports import Engine
+from services.scheduler.ports.engine import Engine
 from services.scheduler.settings import SchedulerSettings
 from shared.bus import Bus
 from shared.clock import Clock

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from services.scheduler.ports import CodeArchive, CodeDirectory, CodeInline, LaidCode, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeArchive, CodeDirectory, CodeInline, LaidCode
 from shared.documents.fields import shown
 from shared.shortages import is_shortage
 from shared.trees import DEPTH_MAX, remove_tree

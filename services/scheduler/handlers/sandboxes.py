@@ -11,7 +11,8 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from services.scheduler.handlers.standings import StandingHandlers
-from services.scheduler.ports import Engine, ExecEnded, ExecOutput, ExecRefusedError, Execution, KeptSandbox
+from services.scheduler.ports.engine import Engine
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, ExecRefusedError, Execution, KeptSandbox
 from shared.auth.principal import Principal
 from shared.errors import ForbiddenError, TooManyRequestsError
 from shared.ids import gang_id

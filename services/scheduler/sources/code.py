@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.domain.starting import stored_code
-from services.scheduler.ports import Code, CodeArchive, CodePacked, CodeUpload, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import Code, CodeArchive, CodePacked, CodeUpload
 from services.scheduler.sources.gang_code import GangCode
 from services.scheduler.sources.git_command import DEFAULT_USERNAME, Credentials, GitError
 from services.scheduler.sources.job_secrets import JobSecrets

@@ -18,7 +18,7 @@ from typing import Final
 
 import structlog
 
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.sources.mirror import Mirror, MirrorError, Plan, Progress, plan_of
 from services.scheduler.sources.object_store import Bucket, StoreError
 from shared.asset_settings import S3Options

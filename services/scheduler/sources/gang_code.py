@@ -15,7 +15,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from services.scheduler.ports import CodeUpload, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeUpload
 from shared.bus.blobs import Blobs
 from shared.errors import ForbiddenError
 from shared.ids import is_gang_id

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from shared.units import GIB
 
 DEFAULT_USERNAME: Final = "git"

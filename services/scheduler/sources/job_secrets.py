@@ -6,7 +6,7 @@ this moment: a secret that is not shared any more, or another of the same name, 
 
 from __future__ import annotations
 
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from shared.catalog import CatalogWatch, Secret, may_use_secret
 from shared.catalog.access import asker_named
 from shared.documents.fields import shown

@@ -18,7 +18,7 @@ from shared.catalog import (
     Storage,
     User,
 )
-from shared.catalog.documents import KINDS
+from shared.catalog.kinds import KINDS
 from shared.documents.fields import shown
 from shared.errors import ConflictError, ForbiddenError, InvalidInputError, Violation
 

@@ -32,7 +32,8 @@ from shared.catalog import (
     may_use,
 )
 from shared.catalog.access import DEFAULT_PROJECT, asker_named
-from shared.catalog.documents import GitRepository, Members
+from shared.catalog.assets import GitRepository
+from shared.catalog.base import Members
 from shared.catalog.fields import FILE_SCHEME, file_path, place_of
 from shared.catalog.view import DocumentT
 from shared.documents.fields import shown

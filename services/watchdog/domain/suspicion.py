@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from services.watchdog.domain.policy import suspects
-from shared.catalog.documents import Cluster
+from shared.catalog.places import Cluster
 from shared.events import Event, NodeSuspected, RetryDecided
 from shared.jobs import Job
 

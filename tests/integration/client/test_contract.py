@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.catalog import Cluster
-from shared.catalog.documents import KINDS as CATALOG_KINDS
+from shared.catalog.kinds import KINDS as CATALOG_KINDS
 from shared.errors import InvalidInputError
 from shared.events import PAYLOADS
 from shared.jobspec import validate_job

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import ExecRefusedError, GangStart, ReplicaStarted
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import ReplicaStarted
+from services.scheduler.ports.sandboxes import ExecRefusedError
 from shared.clock import SystemClock
 from tests.support.kubernetes.clusters import a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import engine_on, gang_on, kubelets

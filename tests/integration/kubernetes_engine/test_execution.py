@@ -10,7 +10,7 @@ import pytest
 
 from services.scheduler.engines.kubernetes import execution
 from services.scheduler.engines.kubernetes.execution import EXIT_NOT_STARTED, EXIT_TIMED_OUT, KubernetesExecution
-from services.scheduler.ports import ExecEnded, ExecOutput
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput
 from shared.kubernetes.access import KubernetesApi
 from tests.support.kubernetes.exec_server import ExecServer, serving
 from tests.support.services import eventually

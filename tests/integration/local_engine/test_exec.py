@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline, ExecEnded, ExecOutput, ExecRefusedError, GangStart
+from services.scheduler.ports.gangs import CodeInline, GangStart
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, ExecRefusedError
 from tests.support.local_engine import ROLE, Bench, bench, gang_of
 
 WAITS = "echo mine > /tmp/mine; while test ! -e /tmp/go; do sleep 0.05; done"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline
+from services.scheduler.ports.gangs import CodeInline
 from shared.clock import ManualClock
 from tests.support.local_engine import bench, gang_of, replica_dir
 

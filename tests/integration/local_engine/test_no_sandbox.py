@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
-from services.scheduler.ports import CodeInline, GangMount, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeInline, GangMount
 from tests.support.local_engine import Bench, bench, gang_of, log_of, replica_dir
 
 

@@ -15,7 +15,7 @@ from types import FrameType
 import pytest
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
-from services.scheduler.ports import GangMount, GangStart
+from services.scheduler.ports.gangs import GangMount, GangStart
 from shared.events import ReplicaExit
 from tests.support.local_engine import appears, bench, gang_of, log_of, processes_of, replica_dir
 

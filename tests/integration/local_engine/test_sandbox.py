@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline, GangMount, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeInline, GangMount
 from shared.events import ReplicaExit
 from tests.support.local_engine import Bench, appears, bench, gang_of, log_of, processes_of, replica_dir
 

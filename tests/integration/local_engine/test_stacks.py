@@ -12,7 +12,7 @@ import pytest
 
 from services.agent.stacks import Stacks
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline, GangStart
+from services.scheduler.ports.gangs import CodeInline, GangStart
 from services.watchdog.adapters.agents import decode_look
 from services.watchdog.domain.folding import Folded, fold, ranks_of
 from shared.agent_evidence import MachineLook, ReplicaLook, StacksRequest, encode_request

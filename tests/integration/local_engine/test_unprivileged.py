@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
-from services.scheduler.ports import CodeInline, ExecEnded, GangMount
+from services.scheduler.ports.gangs import CodeInline, GangMount
+from services.scheduler.ports.sandboxes import ExecEnded
 from tests.support.local_engine import bench, gang_of, kill_runners, log_of
 
 NOBODY = 65534

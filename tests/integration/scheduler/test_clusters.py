@@ -11,7 +11,8 @@ import pytest
 
 from services.scheduler import bootstrap
 from services.scheduler.control import controller, inventory
-from services.scheduler.ports import Inventory, Observation
+from services.scheduler.ports.engine import Inventory
+from services.scheduler.ports.reports import Observation
 from shared import events as ev
 from shared.jobs import JobState
 from tests.support.scheduling import Rig

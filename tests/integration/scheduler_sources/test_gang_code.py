@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.api.gang_code import gang_code_router
-from services.scheduler.ports import CodePacked, CodeUpload, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodePacked, CodeUpload
 from services.scheduler.sources import code as code_module
 from services.scheduler.sources import gang_code as gang_code_module
 from services.scheduler.sources.code import CodeSource

@@ -15,7 +15,7 @@ from services.scheduler.engines.kubernetes.ending import Shipments
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, SystemClock
 from shared.ids import new_job_id
 from shared.kubernetes.access import KubernetesApi, connect

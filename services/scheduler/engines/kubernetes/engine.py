@@ -29,14 +29,10 @@ from services.scheduler.engines.kubernetes.paths import collection_path
 from services.scheduler.engines.kubernetes.picture import GangLife, Picture
 from services.scheduler.engines.kubernetes.starting import Starting
 from services.scheduler.engines.kubernetes.watchers import Scope, Watchers
-from services.scheduler.ports import (
-    ExecRefusedError,
-    Execution,
-    GangStart,
-    Inventory,
-    KeptSandbox,
-    Observation,
-)
+from services.scheduler.ports.engine import Inventory
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import Observation
+from services.scheduler.ports.sandboxes import ExecRefusedError, Execution, KeptSandbox
 from shared.attempts import replica_key
 from shared.clock import Clock
 from shared.ids import GangId

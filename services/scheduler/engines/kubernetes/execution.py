@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import aiohttp
 
-from services.scheduler.ports import ExecEnded, ExecOutput, ExecStream
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, ExecStream
 from shared.errors import UnavailableError
 from shared.kubernetes.access import ApiError, KubernetesApi
 from shared.kubernetes.names import REPLICA_CONTAINER

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from services.scheduler.engines.kubernetes.objects.record import CREATING, FORGOTTEN, STOPPING, GangRecord
 from services.scheduler.engines.kubernetes.pods import Ended
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 from shared.clock import parse_rfc3339, rfc3339
 from shared.events import ReplicaExit
 from shared.ids import GangId

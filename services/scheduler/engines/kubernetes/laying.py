@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from services.scheduler.engines.unpack import fill
-from services.scheduler.ports import CodeArchive, CodeDirectory, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeArchive, CodeDirectory
 from shared.trees import remove_tree
 
 TICKET_VARIABLE: Final = "TM_CODE_TICKET"

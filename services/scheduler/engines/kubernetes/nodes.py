@@ -14,7 +14,7 @@ from typing import Final
 from services.scheduler.domain.nodes import Device, NodeState
 from services.scheduler.engines.kubernetes.objects.settings import GPU_RESOURCE, Toleration
 from services.scheduler.engines.kubernetes.quantities import millis, whole
-from services.scheduler.ports import NodeOffer
+from services.scheduler.ports.engine import NodeOffer
 from shared.clock import parse_rfc3339
 from shared.kubernetes.access import Json
 from shared.kubernetes.names import machine_name, node_id

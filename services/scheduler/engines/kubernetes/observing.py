@@ -18,7 +18,7 @@ from services.scheduler.engines.kubernetes.gangs import GangSeen, Key
 from services.scheduler.engines.kubernetes.picture import ALL, Picture
 from services.scheduler.engines.kubernetes.pods import Ended
 from services.scheduler.engines.kubernetes.verdicts import Verdict
-from services.scheduler.ports import (
+from services.scheduler.ports.reports import (
     CaughtUp,
     Observation,
     ReplicaExited,

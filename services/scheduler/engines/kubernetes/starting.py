@@ -33,7 +33,8 @@ from services.scheduler.engines.kubernetes.objects.record import RELEASED
 from services.scheduler.engines.kubernetes.objects.security import namespace
 from services.scheduler.engines.kubernetes.paths import ALL_NAMESPACES, collection_path, config_map_path, pod_path
 from services.scheduler.engines.kubernetes.picture import Picture
-from services.scheduler.ports import GangStart, PlaceTakenError, ReplicaStart, StartRefusedError
+from services.scheduler.ports.engine import PlaceTakenError, StartRefusedError
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, rfc3339
 from shared.errors import UnavailableError
 from shared.kubernetes.access import ApiError, Json

@@ -16,7 +16,8 @@ from pathlib import Path
 import click
 
 from services.scheduler.engines.local.engine import LocalEngine, LocalSettings
-from services.scheduler.ports import GangStart, ReplicaExited, ReplicaStart, ReplicaStarted
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
+from services.scheduler.ports.reports import ReplicaExited, ReplicaStarted
 from shared.events import ReplicaExit
 from shared.ids import new_job_id
 

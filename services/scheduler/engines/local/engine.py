@@ -35,15 +35,10 @@ from services.scheduler.engines.local.memory_groups import find_memory_groups
 from services.scheduler.engines.local.preparation import CODE, prepare
 from services.scheduler.engines.local.sandbox_probe import NoSandbox, needed_paths, probe
 from services.scheduler.engines.local.stopping import stop_gang
-from services.scheduler.ports import (
-    CaughtUp,
-    ExecRefusedError,
-    GangStart,
-    Inventory,
-    KeptSandbox,
-    Observation,
-    ReplicaStart,
-)
+from services.scheduler.ports.engine import Inventory
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
+from services.scheduler.ports.reports import CaughtUp, Observation
+from services.scheduler.ports.sandboxes import ExecRefusedError, KeptSandbox
 from shared.clock import Clock, SystemClock, rfc3339
 from shared.ids import GangId, ReplicaId
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from services.scheduler.engines.local import exec_in, replica_state
 from services.scheduler.engines.local.files import read_text
 from services.scheduler.engines.local.gang_dir import ReplicaDir
-from services.scheduler.ports import ExecEnded, ExecOutput, ExecRefusedError, ExecStream
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, ExecRefusedError, ExecStream
 
 PROGRAM: Final = Path(exec_in.__file__).resolve()
 EXIT_TIMED_OUT: Final = 124

@@ -27,7 +27,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from services.scheduler.engines.local.files import read_text, sync, write_atomic
-from services.scheduler.ports import GangStart, ReplicaRef
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import ReplicaRef
 from shared.clock import parse_rfc3339, rfc3339
 from shared.ids import GangId
 from shared.trees import remove_tree

@@ -15,7 +15,7 @@ import pynvml
 
 from services.scheduler.domain.nodes import Device
 from services.scheduler.domain.split import Split
-from services.scheduler.ports import NodeOffer
+from services.scheduler.ports.engine import NodeOffer
 from shared.ids import hashed_id
 from shared.node_labels import MACHINE_LABEL
 from shared.units import MIB

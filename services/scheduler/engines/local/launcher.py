@@ -37,7 +37,8 @@ from services.scheduler.engines.local.preparation import (
 )
 from services.scheduler.engines.local.sandbox import Bind, Sandbox, View
 from services.scheduler.engines.local.sandbox_probe import NoSandbox
-from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, rfc3339
 from shared.logs_wire import PHASE_FILE
 from shared.replica import PYTHON_DIR

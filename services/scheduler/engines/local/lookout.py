@@ -15,7 +15,7 @@ from services.scheduler.engines.local.files import read_text
 from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.launcher import Child
 from services.scheduler.engines.local.strays import end_strays
-from services.scheduler.ports import ReplicaExited, ReplicaStarted
+from services.scheduler.ports.reports import ReplicaExited, ReplicaStarted
 from shared.clock import Clock
 from shared.ids import ReplicaId
 

@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Collection
 from typing import Final
 
-from services.scheduler.ports import GangStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangStart
 
 FIRST_PORT: Final = 20_000
 PORT_COUNT: Final = 10_000

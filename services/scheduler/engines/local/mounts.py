@@ -13,7 +13,8 @@ from pathlib import Path
 
 from services.scheduler.engines.local.host_tree import is_within
 from services.scheduler.engines.local.sandbox import Bind
-from services.scheduler.ports import GangMount, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangMount
 
 
 class MountOpener:

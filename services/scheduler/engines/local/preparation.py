@@ -14,15 +14,8 @@ from services.scheduler.engines.local.gang_dir import GangDir, ReplicaDir
 from services.scheduler.engines.local.host_tree import is_within
 from services.scheduler.engines.local.mounts import open_allowed
 from services.scheduler.engines.unpack import lay_code
-from services.scheduler.ports import (
-    CodeDirectory,
-    CodePacked,
-    CodeUpload,
-    GangMount,
-    GangStart,
-    ReplicaStart,
-    StartRefusedError,
-)
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeDirectory, CodePacked, CodeUpload, GangMount, GangStart, ReplicaStart
 from shared.trees import remove_tree
 
 CODE: Final = "/code"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.engines.local.host_tree import HostTree, Kind, ancestors, is_within
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 
 HOST: Final = "/.host"
 PRIVATE: Final = ("/dev", "/proc", "/run", "/tmp")  # noqa: S108  # made anew in the sandbox, not used here

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 
 
 def end_strays(replica: ReplicaRef) -> int:

@@ -7,7 +7,7 @@ import pytest
 from shared.auth.principal import Principal
 from shared.catalog import Asker, asker_of, may_change, may_use, may_use_pool
 from shared.catalog.access import may_use_project, projects_of
-from shared.catalog.documents import Access
+from shared.catalog.base import Access
 from shared.ids import UserId
 from tests.support.catalog import catalog_of, group, pool, project
 

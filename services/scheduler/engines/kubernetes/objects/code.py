@@ -19,15 +19,8 @@ from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.mounts import CODE, volume_of
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, scratch
-from services.scheduler.ports import (
-    CodeDirectory,
-    CodeInline,
-    CodePacked,
-    CodeUpload,
-    GangMount,
-    GangStart,
-    StartRefusedError,
-)
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeDirectory, CodeInline, CodePacked, CodeUpload, GangMount, GangStart
 from shared.admission.packing import compressed
 from shared.catalog.fields import file_uri
 from shared.environment import ETC_DIR

@@ -13,7 +13,7 @@ from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import PodUser
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 
 # Names that every version of Kubernetes takes as variables from a ConfigMap; others are left out there without a word.
 _FIT_FOR_CONFIG_MAP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,252}", re.ASCII)

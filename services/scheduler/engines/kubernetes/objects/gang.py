@@ -22,7 +22,8 @@ from services.scheduler.engines.kubernetes.objects.record import record_config_m
 from services.scheduler.engines.kubernetes.objects.secrets import pull_secret, secret
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, scratch
-from services.scheduler.ports import GangStart, ReplicaStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.admission.locations import within
 from shared.environment import ETC_DIR
 from shared.kubernetes.names import FILES_CONTAINER, TENSORBOARD_VOLUME

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.scheduler.engines.kubernetes.objects.namespaces import fitting
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.ids import DNS_LABEL_MAX
 from shared.kubernetes import names
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.scheduler.engines.kubernetes.objects.labels import gang_labels, human_names
-from services.scheduler.ports import GangStart
+from services.scheduler.ports.gangs import GangStart
 
 Json = dict[str, Any]
 

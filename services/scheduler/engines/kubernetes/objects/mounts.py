@@ -15,7 +15,8 @@ from typing import Final
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import VolumeSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume
-from services.scheduler.ports import GangMount, GangStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangMount, GangStart
 from shared.admission.locations import within
 from shared.catalog.fields import bucket_and_key, file_path
 from shared.catalog.volumes import claim_and_path, scheme_of, server_and_path

@@ -13,7 +13,7 @@ from typing import Final
 from services.scheduler.engines.kubernetes.objects.labels import selector
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
 from services.scheduler.engines.kubernetes.objects.settings import Egress, ObjectSettings
-from services.scheduler.ports import GangStart
+from services.scheduler.ports.gangs import GangStart
 from shared.kubernetes.names import GANG_LABEL
 
 _Network = IPv4Network | IPv6Network

@@ -7,7 +7,7 @@ from typing import Final
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
 from services.scheduler.engines.kubernetes.objects.resources import together
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
-from services.scheduler.ports import GangStart
+from services.scheduler.ports.gangs import GangStart
 
 API: Final = "scheduling.volcano.sh/v1beta1"
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"

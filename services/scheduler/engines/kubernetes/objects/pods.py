@@ -16,7 +16,7 @@ from services.scheduler.engines.kubernetes.objects.scheduling import scheduling
 from services.scheduler.engines.kubernetes.objects.security import container_security, pod_security
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings, PodUser
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, manifests, shared_memory
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.kubernetes.names import CODE_CONTAINER, REPLICA_CONTAINER, TENSORBOARD_ANNOTATION
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
-from services.scheduler.ports import GangStart, ReplicaRef
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import ReplicaRef
 from shared.kubernetes.names import PHASE_ANNOTATION
 
 CREATING, RELEASED, STOPPING, FORGOTTEN = "creating", "released", "stopping", "forgotten"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
-from services.scheduler.ports import GangStart, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, ReplicaStart
 
 
 def resources(replica: ReplicaStart, settings: ObjectSettings) -> Json:

@@ -11,7 +11,7 @@ from typing import Final
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.pod_group import SCHEDULER as VOLCANO
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings, Toleration
-from services.scheduler.ports import GangStart, PoolTerms, ReplicaStart
+from services.scheduler.ports.gangs import GangStart, PoolTerms, ReplicaStart
 from shared.kubernetes.names import GANG_GATE, SCHEDULER_NAME
 
 _HOST_NAME: Final = "metadata.name"

@@ -10,7 +10,8 @@ from typing import Final
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
 from services.scheduler.engines.kubernetes.objects.packing import BODY_MAX_BYTES, size_of
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
-from services.scheduler.ports import GangStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangStart
 from shared.units import format_bytes
 
 DOCKER_CONFIG: Final = "kubernetes.io/dockerconfigjson"

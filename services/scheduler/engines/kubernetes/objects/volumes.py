@@ -8,7 +8,7 @@ from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
-from services.scheduler.ports import ReplicaStart
+from services.scheduler.ports.gangs import ReplicaStart
 
 SHM_PATH: Final = "/dev/shm"  # noqa: S108  # in the replica
 

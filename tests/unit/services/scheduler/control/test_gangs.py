@@ -9,14 +9,14 @@ import pytest
 
 from services.scheduler.control.gangs import RETRY_PAUSE_S, Gangs
 from services.scheduler.control.troubles import Troubles
-from services.scheduler.ports import (
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.reports import (
     CaughtUp,
     Observation,
     ReplicaExited,
     ReplicaRef,
     ReplicaStarted,
     ReplicaWaiting,
-    StartRefusedError,
 )
 from shared.clock import ManualClock
 from shared.errors import UnavailableError

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.domain.starting import gang_start, places_of_users, stored_code
-from services.scheduler.ports import CodeDirectory, CodeInline, PoolTerms, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeDirectory, CodeInline, PoolTerms
 from shared import events as ev
 from shared.jobs import fold_all
 from tests.support.catalog import catalog_of, dataset, pool, storage

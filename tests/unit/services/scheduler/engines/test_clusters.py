@@ -10,18 +10,10 @@ from datetime import UTC, datetime
 import pytest
 
 from services.scheduler.engines.clusters import RETRY_PAUSE_S, ClusterEngines
-from services.scheduler.ports import (
-    CaughtUp,
-    ExecRefusedError,
-    GangStart,
-    Inventory,
-    KeptSandbox,
-    NodeOffer,
-    Observation,
-    ReplicaRef,
-    ReplicaStarted,
-    StartRefusedError,
-)
+from services.scheduler.ports.engine import Inventory, NodeOffer, StartRefusedError
+from services.scheduler.ports.gangs import GangStart
+from services.scheduler.ports.reports import CaughtUp, Observation, ReplicaRef, ReplicaStarted
+from services.scheduler.ports.sandboxes import ExecRefusedError, KeptSandbox
 from shared.clock import ManualClock
 from shared.errors import UnavailableError
 

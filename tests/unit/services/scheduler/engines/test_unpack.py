@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.scheduler.engines.unpack import Limits, lay_code
-from services.scheduler.ports import CodeArchive, CodeDirectory, CodeInline, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeArchive, CodeDirectory, CodeInline
 
 
 def member(name: str, content: bytes = b"", **fields: object) -> tuple[tarfile.TarInfo, bytes]:

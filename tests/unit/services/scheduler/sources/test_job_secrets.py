@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.sources.job_secrets import JobSecrets
 from shared import events as ev
 from shared.jobs import Job, fold_all

@@ -12,7 +12,7 @@ import pytest
 
 from services.scheduler.engines.kubernetes import laying
 from services.scheduler.engines.kubernetes.laying import TICKET_HEADER, TICKET_VARIABLE, fetch, main
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from shared.admission.packing import compressed
 
 ARCHIVE = compressed({"train.py": "print(1)", "a/b.py": "2"})

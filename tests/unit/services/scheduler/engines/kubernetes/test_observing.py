@@ -12,7 +12,7 @@ from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen
 from services.scheduler.engines.kubernetes.observing import Observer
 from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.engines.kubernetes.pods import Ended
-from services.scheduler.ports import CaughtUp, Observation
+from services.scheduler.ports.reports import CaughtUp, Observation
 from shared.clock import ManualClock
 from shared.events import ReplicaExit
 from shared.kubernetes.names import node_id

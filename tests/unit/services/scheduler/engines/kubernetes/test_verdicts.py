@@ -8,7 +8,7 @@ from datetime import timedelta
 from services.scheduler.engines.kubernetes.gangs import GangSeen
 from services.scheduler.engines.kubernetes.pods import Ended, PodSeen
 from services.scheduler.engines.kubernetes.verdicts import Evidence, LastSeen, NodeLoss, verdict
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 from shared.events import ReplicaExit
 from shared.ids import GangId
 from tests.support.jobs import START

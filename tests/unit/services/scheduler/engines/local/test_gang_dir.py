@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, StopRequest, record_of
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 from tests.support.local_engine import gang_of
 from tests.support.trees import make_deep
 

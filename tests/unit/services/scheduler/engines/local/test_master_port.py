@@ -6,7 +6,7 @@ import pytest
 
 from services.scheduler.engines.local import master_port
 from services.scheduler.engines.local.master_port import FIRST_PORT, PORT_COUNT, is_free, pick_port
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from tests.support.local_engine import gang_of
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from services.scheduler.engines.local.mounts import MountOpener
 from services.scheduler.engines.local.sandbox import Bind
-from services.scheduler.ports import GangMount, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import GangMount
 
 
 def opened(mount: GangMount, home: Path, *, as_descriptors: bool = False) -> Bind:

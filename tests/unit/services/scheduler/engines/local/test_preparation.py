@@ -7,7 +7,8 @@ import pytest
 
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
 from services.scheduler.engines.local.preparation import EventFiles, describe_replica, event_files_on_host, prepare
-from services.scheduler.ports import CodeDirectory, CodeInline, GangMount, GangStart, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeDirectory, CodeInline, GangMount, GangStart
 from tests.support.local_engine import gang_of
 
 MOUNTS = (GangMount(Path("/data/team"), "/mnt/data"), GangMount(Path("/data/other"), "/mnt/data2"))

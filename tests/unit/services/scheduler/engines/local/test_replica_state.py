@@ -13,7 +13,7 @@ from services.scheduler.engines.local import replica_state
 from services.scheduler.engines.local.files import try_lock
 from services.scheduler.engines.local.gang_dir import ReplicaDir
 from services.scheduler.engines.local.replica_state import Ended, exit_of
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 from shared.clock import ManualClock
 from shared.events import OutOfMemory, ReplicaExit
 

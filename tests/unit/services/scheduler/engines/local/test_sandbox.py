@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from services.scheduler.engines.local import sandbox
 from services.scheduler.engines.local.host_tree import HostTree
 from services.scheduler.engines.local.sandbox import HOST, PRIVATE, Bind, Sandbox, View
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 
 TREE = (
     *("usr/bin", "usr/lib", "etc/ssl/certs", "mnt/disk/set", "home/platform/state", "var/tmp", "tmp", "opt/venv/bin"),

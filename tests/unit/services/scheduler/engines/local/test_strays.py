@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 
 from services.scheduler.engines.local.strays import end_strays
-from services.scheduler.ports import ReplicaRef
+from services.scheduler.ports.reports import ReplicaRef
 
 MARKS = {"TM_JOB_ID": "tj-strays", "TM_ATTEMPT": "1", "TM_ROLE": "worker", "TM_INDEX": "0"}
 

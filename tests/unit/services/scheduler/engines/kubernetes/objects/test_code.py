@@ -9,7 +9,8 @@ import pytest
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import VolumeSettings
-from services.scheduler.ports import CodeArchive, CodeDirectory, CodeInline, CodePacked, CodeUpload, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeArchive, CodeDirectory, CodeInline, CodePacked, CodeUpload
 from tests.support.gangs import JOB, a_gang, container, first_pod, objects_of, of_kind
 
 SET_UP = ObjectSettings(

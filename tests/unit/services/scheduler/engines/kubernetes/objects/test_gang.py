@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import PodUser, S3Volumes, Toleration, VolumeSettings
-from services.scheduler.ports import CodeInline, CodePacked, CodeUpload, GangMount, PoolTerms, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeInline, CodePacked, CodeUpload, GangMount, PoolTerms
 from shared.units import MIB
 from tests.support.gangs import JOB, UID, a_gang, container, first_pod, manifests_of, objects_of, of_kind
 from tests.support.kubernetes_schemas import check

@@ -6,7 +6,8 @@ import pytest
 
 from services.scheduler.engines.kubernetes.objects.mounts import mount_volumes, volume_of
 from services.scheduler.engines.kubernetes.objects.settings import S3Volumes, VolumeSettings
-from services.scheduler.ports import CodeInline, GangMount, StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeInline, GangMount
 from tests.support.gangs import a_gang
 
 ALL = VolumeSettings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import Egress
-from services.scheduler.ports import CodeUpload
+from services.scheduler.ports.gangs import CodeUpload
 from tests.support.gangs import JOB, a_gang, of_kind
 
 ITSELF = {"podSelector": {"matchLabels": {"trainmaster.dev/gang": f"{JOB}-1"}}}

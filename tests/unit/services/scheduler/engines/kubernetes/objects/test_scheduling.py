@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import Toleration
-from services.scheduler.ports import PoolTerms
+from services.scheduler.ports.gangs import PoolTerms
 from tests.support.gangs import JOB, a_gang, first_pod, of_kind
 
 

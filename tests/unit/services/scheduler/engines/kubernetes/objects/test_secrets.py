@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from services.scheduler.ports import StartRefusedError
+from services.scheduler.ports.engine import StartRefusedError
 from tests.support.gangs import JOB, a_gang, first_pod, objects_of, of_kind
 
 CONFIG = '{"auths": {"registry.example": {"username": "u", "password": "p"}}}'

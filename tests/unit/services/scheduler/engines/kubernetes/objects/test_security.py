@@ -6,7 +6,7 @@ import pytest
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import PodUser
-from services.scheduler.ports import CodeInline, PoolTerms
+from services.scheduler.ports.gangs import CodeInline, PoolTerms
 from tests.support.gangs import a_gang, first_pod, variables
 
 USERS = [PodUser(), PodUser(4711), PodUser(None), PodUser(None, may_be_root=True)]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from shared.catalog import CodeSet, Dataset, InstanceType, Pool, User
-from shared.catalog.documents import KINDS, CatalogDocument
+from shared.catalog.base import CatalogDocument
+from shared.catalog.kinds import KINDS
 from shared.catalog.view import Entry
 from shared.documents import must_parse, parse
 from shared.units import GIB
