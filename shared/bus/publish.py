@@ -7,6 +7,9 @@ only while `tm.epoch.scheduler` still ends with the epoch the writer was elected
 
 A write whose answer got lost is sent again with the same message id. Where the server then says "wrong sequence" or
 "duplicate", the stream is read: if the last event is the very fact that was to be written, the write has succeeded.
+
+A cluster refuses to compare a sequence while another write that compares the same one is under way. All fenced writes
+compare the epoch. So from the first such refusal on they are sent one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +37,11 @@ EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 TIME_TO_LIVE: Final = "Nats-TTL"
 
-_WRONG_SEQUENCE: Final = 10071
+_MOVED_ON: Final = 10071
+_MOVING_ON: Final = 10164
+WRONG_SEQUENCE: Final = frozenset({_MOVED_ON, _MOVING_ON})
+"""Codes of refusals of an expected sequence: it is another one, or (in a cluster) another write of the subject is under
+way, of which nobody knows yet whether it is kept."""
 _DUPLICATE_IN_BATCH: Final = 10201
 _INCOMPLETE_BATCH: Final = 10176
 _STORE_FAILED: Final = 10077
@@ -47,8 +54,13 @@ class _NotStoredError(Exception):
     """The server could not keep a message, as on a full disk; later it may."""
 
 
+class _MovingOnError(Exception):
+    """The server takes another write just now that compares the same sequence."""
+
+
 _TRANSIENT: Final = (
     _NotStoredError,
+    _MovingOnError,
     NatsTimeoutError,
     NoRespondersError,
     ConnectionClosedError,
@@ -122,6 +134,8 @@ class Publisher:
         self._client = client
         self._history = history
         self._patience_s = patience_s
+        self._fences_in_turn = False
+        self._turn = asyncio.Lock()
         self._log = structlog.get_logger()
 
     async def write(self, writes: Sequence[Write]) -> int:
@@ -131,7 +145,7 @@ class Publisher:
         """
         messages = [_message(write) for write in writes]
         answer = await self._send(messages)
-        if answer.error_code in (_WRONG_SEQUENCE, _DUPLICATE_IN_BATCH) or answer.duplicate:
+        if answer.error_code in (_MOVED_ON, _DUPLICATE_IN_BATCH) or answer.duplicate:
             return await self._settle(writes, answer)
         if answer.error_code:
             raise BusError(f"{messages[-1].subject} was refused: {answer.error}")
@@ -148,7 +162,7 @@ class Publisher:
         """Publish a usage event if the subject still ends with the expected sequence; gives its own."""
         headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
         answer = await self._send([_Message(subject, encode(event), headers)])
-        if answer.error_code == _WRONG_SEQUENCE or answer.duplicate:
+        if answer.error_code == _MOVED_ON or answer.duplicate:
             last = await self._history.last_event(subject, stream=USAGE)
             if last is not None and last.event.same_fact(event):
                 return last.sequence
@@ -161,7 +175,7 @@ class Publisher:
         """Append a bundle behind the job's last one; gives its sequence. Raises ConcurrentWriteError."""
         subject = archive_subject(job)
         answer = await self._send([_Message(subject, bundle, {EXPECTED_SEQUENCE: str(expected)})])
-        if answer.error_code == _WRONG_SEQUENCE:
+        if answer.error_code == _MOVED_ON:
             raise ConcurrentWriteError(subject, expected)
         if answer.error_code:
             raise BusError(f"{subject} was refused: {answer.error}")
@@ -171,7 +185,7 @@ class Publisher:
         """Publish a leadership event if the epoch is still the expected one; gives the new epoch."""
         headers = {**_headers(event), EXPECTED_SEQUENCE: str(expected)}
         answer = await self._send([_Message(EPOCH_SUBJECT, encode(event), headers)])
-        if answer.error_code == _WRONG_SEQUENCE:
+        if answer.error_code == _MOVED_ON:
             raise FencedError(expected)
         if answer.error_code:
             raise BusError(f"{EPOCH_SUBJECT} was refused: {answer.error}")
@@ -183,8 +197,9 @@ class Publisher:
         pause_s = 0.05
         while True:
             try:
-                return await (self._one(messages[0]) if len(messages) == 1 else self._batch(messages))
+                return await self._attempt(messages, deadline)
             except _TRANSIENT as error:
+                self._fences_in_turn |= isinstance(error, _MovingOnError)
                 if loop.time() + pause_s > deadline:
                     raise BusUnavailableError(
                         f"JetStream did not take {messages[-1].subject} within {self._patience_s:g} s: "
@@ -194,6 +209,19 @@ class Publisher:
             await asyncio.sleep(pause_s)
             pause_s = min(_MAX_PAUSE_S, pause_s * 2)
 
+    async def _attempt(self, messages: Sequence[_Message], deadline: float) -> _Answer:
+        if not (self._fences_in_turn and any(map(_is_fence, messages))):
+            return await self._transmit(messages)
+        async with asyncio.timeout_at(deadline):
+            await self._turn.acquire()
+        try:
+            return await self._transmit(messages)
+        finally:
+            self._turn.release()
+
+    async def _transmit(self, messages: Sequence[_Message]) -> _Answer:
+        return await (self._one(messages[0]) if len(messages) == 1 else self._batch(messages))
+
     async def _one(self, message: _Message) -> _Answer:
         reply = await self._client.request(
             message.subject, message.body, timeout=_ATTEMPT_TIMEOUT_S, headers=message.headers
@@ -201,6 +229,8 @@ class Publisher:
         answer = _answer(reply.data)
         if answer.error_code in (_STORE_FAILED, _INCOMPLETE_BATCH):
             raise _NotStoredError(answer.error)
+        if answer.error_code == _MOVING_ON:
+            raise _MovingOnError(answer.error)
         return answer
 
     async def _batch(self, messages: Sequence[_Message]) -> _Answer:
@@ -225,6 +255,10 @@ class Publisher:
             if isinstance(write, Claim) and await self._history.last_sequence(write.subject) != write.expected:
                 raise ConcurrentWriteError(write.subject, write.expected)
         raise BusError(f"the batch was refused though every sequence is as expected: {answer.error}")
+
+
+def _is_fence(message: _Message) -> bool:
+    return message.headers.get(EXPECTED_SUBJECT) == EPOCH_SUBJECT
 
 
 def _transitions_of(writes: Sequence[Write]) -> list[tuple[str, int, Event]]:

@@ -10,7 +10,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
 from shared.bus import Bus, BusError, BusUnavailableError, ConcurrentWriteError
-from shared.bus.publish import EXPECTED_SEQUENCE
+from shared.bus.publish import EXPECTED_SEQUENCE, WRONG_SEQUENCE
 from shared.catalog.base import CatalogDocument
 from shared.catalog.view import DocumentT, Entry
 from shared.catalog.watch import SUBJECT_PREFIX
@@ -20,7 +20,6 @@ from shared.units import KIB, format_bytes
 DOCUMENT_MAX_BYTES: Final = 512 * KIB
 
 _TIMEOUT_S: Final = 5.0
-_WRONG_SEQUENCE: Final = 10071
 
 
 class CatalogStore:
@@ -49,7 +48,7 @@ class CatalogStore:
         try:
             answer = await self._bus.js.publish(SUBJECT_PREFIX + key, body, timeout=_TIMEOUT_S, headers=guarded)
         except APIError as error:
-            if error.err_code == _WRONG_SEQUENCE:
+            if error.err_code in WRONG_SEQUENCE:
                 raise ConcurrentWriteError(key, expected) from error
             raise BusError(f"{key} was refused: {error.description}") from error
         except (NatsError, OSError, TimeoutError) as error:

@@ -19,7 +19,7 @@ from nats.js.kv import KeyValue
 
 from shared.agent_wire import machine_token
 from shared.bus import Bus, BusUnavailableError
-from shared.bus.publish import EXPECTED_SEQUENCE
+from shared.bus.publish import EXPECTED_SEQUENCE, WRONG_SEQUENCE
 from shared.bus.streams import LEASE_BUCKET
 from shared.clock import Clock
 from shared.errors import UnavailableError
@@ -28,7 +28,6 @@ from shared.tasks import end
 LIFE_S: Final = 15
 RENEWAL_S: Final = 5.0
 _AT_ONCE: Final = 32
-_WRONG_SEQUENCE: Final = 10071
 _AWAY: Final = (NatsError, APIError, OSError, TimeoutError)
 
 
@@ -118,7 +117,7 @@ class _Leases:
         try:
             ack = await self._bus.js.publish(subject, self._check.encode(), headers=headers, msg_ttl=LIFE_S)
         except APIError as error:
-            if error.err_code != _WRONG_SEQUENCE:
+            if error.err_code not in WRONG_SEQUENCE:
                 raise
             return False
         self._revisions[machine] = ack.seq

@@ -22,7 +22,7 @@ from nats.js.errors import APIError, KeyDeletedError, KeyNotFoundError, KeyWrong
 from nats.js.kv import KeyValue
 
 from shared.bus import Bus, BusUnavailableError, Fence, FencedError
-from shared.bus.publish import EXPECTED_SEQUENCE
+from shared.bus.publish import EXPECTED_SEQUENCE, WRONG_SEQUENCE
 from shared.bus.streams import LEASE_BUCKET
 from shared.clock import Clock
 from shared.events import Event, LeaderElected
@@ -32,7 +32,6 @@ KEY: Final = "scheduler"
 LIFE_S: Final = 3
 RENEWAL_S: Final = 1.0
 STANDBY_S: Final = 0.25
-_WRONG_SEQUENCE: Final = 10071
 _AWAY: Final = (NatsError, APIError, OSError, TimeoutError, BusUnavailableError)
 
 Work = Callable[[Fence], Coroutine[None, None, None]]
@@ -115,7 +114,7 @@ class Leadership:
             subject = f"$KV.{LEASE_BUCKET}.{KEY}"
             ack = await self._bus.js.publish(subject, self._value, headers=headers, msg_ttl=LIFE_S)
         except APIError as error:
-            if error.err_code != _WRONG_SEQUENCE:
+            if error.err_code not in WRONG_SEQUENCE:
                 raise
             return False
         self._revision = ack.seq
