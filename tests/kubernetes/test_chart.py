@@ -38,6 +38,7 @@ def test_each_account_may_do_what_it_must_and_nothing_else(installation: Install
     jobs, own = installation.jobs, installation.namespace
     assert installation.may(SCHEDULER, "create", "pods", jobs)
     assert installation.may(SCHEDULER, "create", "pods/exec", jobs)
+    assert installation.may(SCHEDULER, "list", "events", jobs)
     assert installation.may(SCHEDULER, "list", "nodes", own)
     assert installation.may(AGENT, "watch", "pods", jobs)
     denied = [
@@ -45,6 +46,8 @@ def test_each_account_may_do_what_it_must_and_nothing_else(installation: Install
         *((SCHEDULER, verb, "secrets", where) for verb in ("list", "watch") for where in (jobs, own)),
         (SCHEDULER, "get", "secrets", own),
         (SCHEDULER, "delete", "nodes", own),
+        *((SCHEDULER, verb, "events", jobs) for verb in ("get", "watch", "create", "delete")),
+        (SCHEDULER, "list", "events", own),
         *((SCHEDULER, verb, "pods/exec", own) for verb in ("get", "create")),
         *(
             (SCHEDULER, "create", each, jobs)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from services.scheduler.ports.reports import ReplicaWaiting
+from shared.clock import rfc3339
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import (
+    GONE_S,
     NeverShipped,
     belongings,
     engine_on,
@@ -17,6 +20,7 @@ from tests.support.kubernetes.engines import (
     kubelets,
     node_name,
     pods_of,
+    settings_for,
     until_left,
 )
 from tests.support.kubernetes.scripts import PodScript
@@ -95,3 +99,40 @@ async def test_a_gang_that_is_stopped_while_its_image_is_pulled_was_never_starte
         assert await desk.engine.stop(gang.id, 1)
         exits = await desk.exits(gang)
         assert {end.message for end in exits} == {"the gang was stopped before it was started"}
+
+
+async def test_what_an_event_says_of_a_pod_that_cannot_be_prepared_is_told(cluster):
+    gang, stuck = gang_on(cluster, "a"), PodScript(start_s=GONE_S)
+    settings = settings_for(cluster, inquire_s=0.1)
+    async with kubelets(cluster, "a", script=lambda _: stuck), engine_on(cluster, settings) as desk:
+        await desk.engine.start(gang)
+        pods = await pods_of(cluster, gang)
+        first = next(pod for pod in pods if pod["metadata"]["name"].endswith("-0"))
+        made = await cluster.api.post(cluster.path("events"), missing_claim(first))
+        assert made.status == 201, made.message
+
+        async def is_told() -> bool | None:
+            reasons = {each.replica.index: each.reason for each in desk.seen if isinstance(each, ReplicaWaiting)}
+            return reasons.get(0, "").startswith("the claim team-data does not exist") or None
+
+        await eventually(is_told)
+        told = desk.engine.holdups(gang.id)
+        assert told["worker-0"] == f"the claim team-data does not exist in namespace {cluster.namespace}"
+        assert told["worker-1"] == "its node prepares the container"
+
+
+def missing_claim(pod: dict) -> dict:
+    """The event of a kubelet that looked for a claim of the pod."""
+    metadata = pod["metadata"]
+    said = f'error processing PVC {metadata["namespace"]}/team-data: persistentvolumeclaims "team-data" not found'
+    seen_at = rfc3339(datetime.now(UTC) + timedelta(seconds=5)).partition(".")[0] + "Z"
+    return {
+        "metadata": {"name": f"{metadata['name']}.1", "namespace": metadata["namespace"]},
+        "involvedObject": {"kind": "Pod", **{key: metadata[key] for key in ("name", "namespace", "uid")}},
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": f"Unable to attach or mount volumes: failed to process volumes=[mount-0]: {said}",
+        "firstTimestamp": seen_at,
+        "lastTimestamp": seen_at,
+        "count": 1,
+    }

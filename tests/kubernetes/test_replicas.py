@@ -18,7 +18,7 @@ from aiohttp import web
 from services.scheduler.engines.kubernetes.engine import KubernetesEngine
 from services.scheduler.engines.kubernetes.laying import TICKET_HEADER
 from services.scheduler.engines.kubernetes.objects.security import namespace
-from services.scheduler.ports.gangs import CodeInline, CodePacked, CodeUpload, GangStart
+from services.scheduler.ports.gangs import CodeInline, CodePacked, CodeUpload, GangMount, GangStart
 from services.scheduler.ports.sandboxes import ExecEnded
 from shared.admission.packing import compressed
 from shared.kubernetes.names import node_id
@@ -27,6 +27,7 @@ from tests.support.kubernetes.clusters import NO_NODE, platform_image_of_tests
 from tests.support.kubernetes.engines import engine_on, settings_for
 from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_places
 from tests.support.local_engine import Bench
+from tests.support.services import eventually
 
 FILES = {"a/x.py": "print('laid')"}
 
@@ -198,3 +199,14 @@ async def test_commands_run_beside_a_replicas_own(real: Desk):
     assert (await anext(pieces)).data == b"on\n"
     await pieces.aclose()
     assert (await run("sleep 1; grep -lzx '876[5]' /proc/[0-9]*/cmdline 2>/dev/null | wc -l"))[0] == "0\n"
+
+
+async def test_a_claim_that_does_not_exist_is_named_while_the_replica_waits(real: Desk):
+    gang = real.gang("true", mounts=(GangMount(None, "/mnt/data", uri="pvc://team-data"),))
+    await real.engine.start(gang)
+    wanted = f"the claim team-data does not exist in namespace {real.place.cluster.namespace}"
+
+    async def is_told() -> bool | None:
+        return real.engine.holdups(gang.id) == {"worker-0": wanted} or None
+
+    await eventually(is_told, 120)

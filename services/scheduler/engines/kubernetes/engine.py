@@ -21,6 +21,7 @@ from services.scheduler.engines.kubernetes.api import Patience, PatientApi
 from services.scheduler.engines.kubernetes.ending import Ending, Shipments
 from services.scheduler.engines.kubernetes.execution import KubernetesExecution
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL
+from services.scheduler.engines.kubernetes.inquiries import Inquiries
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_offer
 from services.scheduler.engines.kubernetes.notebook import Notebook
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
@@ -42,6 +43,7 @@ from shared.kubernetes.watch import SILENCE_S
 from shared.tasks import end
 
 CLEAR_AWAY_S: Final = 5.0
+INQUIRE_S: Final = 5.0
 WATCH_AGAIN_S: Final = 1.0
 
 
@@ -50,7 +52,7 @@ class EngineSettings:
     """How one cluster is used.
 
     A node of which nothing is heard for `lost_after_s` is lost, with the replicas on it. `sees_others` is whether the
-    platform may know what pods of others hold.
+    platform may know what pods of others hold. Pods that wait for more than `inquire_s` are asked why, as often.
     """
 
     objects: ObjectSettings = field(default_factory=ObjectSettings)
@@ -60,6 +62,7 @@ class EngineSettings:
     silence_s: float = SILENCE_S
     patience: Patience = field(default_factory=Patience)
     clear_away_s: float = CLEAR_AWAY_S
+    inquire_s: float = INQUIRE_S
 
 
 class KubernetesEngine:
@@ -76,22 +79,22 @@ class KubernetesEngine:
         self._notebook = Notebook(self._api, self._picture, clock)
         self._starting = Starting(self._api, self._picture, settings.objects, clock)
         self._ending = Ending(self._api, self._picture, shipments, clock)
+        self._inquiries = Inquiries(api, self._picture, clock, settings.inquire_s)
         self._namespaces: dict[GangId, str] = {}
         self._one_call_at_a_time: defaultdict[GangId, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._watching: asyncio.Task[None] | None = None
+        self._working: tuple[asyncio.Task[None], ...] = ()
         self._log = structlog.get_logger(service="scheduler", cluster=settings.objects.cluster)
 
     @classmethod
     async def open(cls, settings: EngineSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> Self:
         """The engine over a cluster, which it watches from now on."""
         engine = cls(settings, api, shipments, clock)
-        engine._watching = asyncio.create_task(engine._watch())
+        engine._working = (asyncio.create_task(engine._watch()), asyncio.create_task(engine._inquire()))
         return engine
 
     async def close(self) -> None:
         """Let go of everything; replicas run on."""
-        if self._watching is not None:
-            await end(self._watching)
+        await end(*self._working)
         await self._notebook.close()
         await self._raw_api.close()
 
@@ -184,6 +187,14 @@ class KubernetesEngine:
             except Exception:  # noqa: BLE001  # whatever it is, a scheduler must not become blind
                 self._log.exception("watches_broken")
             await self._clock.sleep(WATCH_AGAIN_S)
+
+    async def _inquire(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.inquire_s)
+            try:
+                await self._inquiries.ask()
+            except Exception:  # noqa: BLE001  # an event that nobody had thought of
+                self._log.exception("inquiries_broken")
 
     async def _clear_away(self) -> None:
         while True:

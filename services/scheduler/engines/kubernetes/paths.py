@@ -12,6 +12,7 @@ _PLURALS: Final = {
     "Secret": "api/v1/{}secrets",
     "Service": "api/v1/{}services",
     "Pod": "api/v1/{}pods",
+    "Event": "api/v1/{}events",
     "NetworkPolicy": "apis/networking.k8s.io/v1/{}networkpolicies",
     "PodGroup": "apis/scheduling.volcano.sh/v1beta1/{}podgroups",
 }

@@ -43,6 +43,7 @@ class Silence:
 class GangLife:
     """One gang: its record, its pods, how pods that are gone were last, and ends that are noted or about to be.
 
+    `complaints` is what nodes say of pods that they cannot start.
     `awaits_list` while a list of pods is under way that began after the release; `listed` once it has come.
     """
 
@@ -51,6 +52,7 @@ class GangLife:
     pods: dict[Key, PodSeen] = field(default_factory=dict)
     gone: dict[Key, LastSeen] = field(default_factory=dict)
     ends: dict[Key, Ended] = field(default_factory=dict)
+    complaints: dict[Key, str] = field(default_factory=dict)
     awaits_list: bool = False
     listed: bool = False
 
@@ -93,7 +95,9 @@ class Picture:
         loss = self.loss(pod.node) if pod is not None and pod.node else None
         noted = life.ends.get(key) or life.record.noted.get(key)
         evidence = Evidence(pod, life.gone.get(key), noted, loss, listed=life.listed)
-        return verdict(life.record, evidence, self._clock.now())
+        found = verdict(life.record, evidence, self._clock.now())
+        complaint = life.complaints.get(key) if pod is not None and pod.waits_for_something_unsaid else None
+        return replace(found, waiting=complaint) if complaint and found.ended is None else found
 
     def loss(self, node: str) -> NodeLoss | None:
         """Whether the node counts as lost, and since when."""
@@ -156,6 +160,13 @@ class Picture:
             return
         life.record, life.is_record_gone = gang, False
         self._tell(gang.id, ALL)
+
+    def take_complaint(self, gang: str, key: Key, complaint: str) -> None:
+        """What the events of a replica's pod say; it counts while the pod itself does not say what it waits for."""
+        life = self.gangs.get(gang)
+        if life is not None and life.complaints.get(key, "") != complaint:
+            life.complaints[key] = complaint
+            self._tell(gang, key)
 
     def drop(self, gang: str) -> None:
         """Nobody wants to know of this gang any more."""

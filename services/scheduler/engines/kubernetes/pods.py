@@ -52,9 +52,10 @@ _DISRUPTIONS: Final = {
     "DeletionByPodGC": "its node is no more, and Kubernetes removed the pod",
     "TerminationByKubelet": "its node ended it, as it was short of a resource or shut down",
 }
+_PREPARES: Final = "its node prepares the container"
 _WORDS: Final = {
-    "ContainerCreating": "its node prepares the container",
-    "PodInitializing": "its node prepares the container",
+    "ContainerCreating": _PREPARES,
+    "PodInitializing": _PREPARES,
     "CreateContainerConfigError": "its container cannot be set up",
     "CreateContainerError": "its container cannot be made",
     "RunContainerError": "its container cannot be started",
@@ -94,6 +95,12 @@ class PodSeen:
     def key(self) -> tuple[str, int]:
         """Which replica of the gang it is."""
         return self.role, self.index
+
+    @property
+    def waits_for_something_unsaid(self) -> bool:
+        """Whether it is on a node, and does not say what keeps it from running."""
+        is_over = self.started_at is not None or self.ended is not None or self.deleted_at is not None
+        return bool(self.node) and not is_over and self.waiting in ("", _PREPARES)
 
 
 def pod_seen(pod: Json) -> PodSeen | None:

@@ -103,6 +103,7 @@ def test_rights_go_to_scheduler_and_agent_and_those_to_write_to_the_scheduler_fo
     assert gangs["metadata"]["namespace"] == "trainmaster-jobs"
     objects = {"pods", "pods/exec", "configmaps", "services", "secrets", "networkpolicies"}
     assert writes(gangs) == objects
+    assert [rule["verbs"] for rule in gangs["rules"] if "events" in rule["resources"]] == [["list"]]
 
 
 def test_no_role_has_a_wildcard_or_lists_secrets(manifests: list[Manifest]) -> None:
