@@ -62,11 +62,25 @@ def test_enough_of_everything_but_on_no_node_together_is_told_as_replicas():
     assert "no node has it together" in blocker.detail
 
 
-def test_roles_that_fit_alone_but_not_together_are_told_so():
-    free = ledger(node("a", cores=4)).columns
-    (blocker,) = explain(gang(ask(1, "ps", cores=3), ask(1, cores=3)), free).blockers
-    assert blocker.role == "ps, worker"
-    assert "do not fit together" in blocker.detail
+def test_roles_of_which_each_fits_alone_are_told_what_they_need_together():
+    free = ledger(node("a", cores=4), node("b", cores=4), used={"b": 2}).columns
+    (blocker,) = explain(gang(ask(2, "ps", cores=2), ask(3, cores=1)), free).blockers
+    assert (blocker.role, blocker.resource) == ("ps, worker", "cpu")
+    assert (blocker.needed, blocker.available, blocker.total, blocker.largest) == (7_000, 6_000, 8_000, 4_000)
+    assert blocker.detail == (
+        "each of the roles ps, worker fits alone, but together they need 7 cores in pool 'public'; "
+        "6 cores of 8 cores are free"
+    )
+
+
+def test_roles_whose_replicas_leave_no_room_for_each_other_are_told_how_many_have_a_place():
+    free = ledger(node("a", cores=5), node("b", cores=5), used={"a": 1}).columns
+    answer = explain(gang(ask(2, "ps", cores=3), ask(1, cores=4)), free)
+    (blocker,) = answer.blockers
+    assert answer.verdict is Verdict.NEVER
+    assert (blocker.role, blocker.resource) == ("ps, worker", "replicas")
+    assert (blocker.needed, blocker.available, blocker.total) == (3, 2, 2)
+    assert "there is a place for 2 of them now, and for 2 with nothing else running" in blocker.detail
 
 
 def test_a_pool_without_usable_nodes_is_told_so():
@@ -116,15 +130,27 @@ def test_every_gang_that_does_not_fit_has_a_reason_in_numbers(cluster, wanted):
     assert all(blocker.detail and 0 <= blocker.available <= blocker.total for blocker in answer.blockers)
 
 
-def test_a_gang_that_only_its_topology_keeps_away_is_told_so_whatever_else_is_taken():
+def test_a_gang_that_only_its_topology_keeps_away_is_told_what_the_best_domain_takes_whatever_else_is_taken():
     wanted = replace(gang(ask(2, cores=8)), topology=Topology(Level.LEAF, hard=True))
     labelled = [node(name, labels={"leaf": name}) for name in "ab"]
-    for nodes, more in (
-        ([node("a"), node("b")], "; no node has the label 'leaf', so each counts alone"),
-        (labelled, ""),
+    for nodes, used, available, more in (
+        ([node("a"), node("b")], {"a": 4}, 1, "no node has the label 'leaf', so each counts alone"),
+        (labelled, {"a": 4}, 1, "the best has room for 1 of them now, and for 1 with nothing else running"),
+        (labelled, {"a": 4, "b": 1}, 0, "the best has room for 0 of them now, and for 1 with nothing else running"),
     ):
-        answer = explain(wanted, ledger(*nodes, used={"a": 4}).columns)
+        answer = explain(wanted, ledger(*nodes, used=used).columns)
+        (blocker,) = answer.blockers
         assert answer.verdict is Verdict.NEVER
-        assert [blocker.detail for blocker in answer.blockers] == [
-            f"the 2 replicas would fit in the pool, but not in one leaf, which the job asks for{more}"
-        ]
+        assert (blocker.needed, blocker.available, blocker.total) == (2, available, 1)
+        assert blocker.detail == (
+            f"the 2 replicas would fit in the pool, but not in one leaf, which the job asks for; {more}"
+        )
+
+
+def test_a_gang_that_waits_for_one_domain_is_told_how_much_of_it_the_best_would_take_now():
+    wanted = replace(gang(ask(2, cores=8)), topology=Topology(Level.LEAF, hard=True))
+    nodes = [node(name, labels={"leaf": leaf}) for name, leaf in zip("abcd", "1122", strict=True)]
+    answer = explain(wanted, ledger(*nodes, used={"a": 1, "c": 1}).columns)
+    (blocker,) = answer.blockers
+    assert answer.verdict is Verdict.WAITS
+    assert (blocker.needed, blocker.available, blocker.total) == (2, 1, 2)
