@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from benchmarks import clusters, scheduler_service
 from benchmarks.report import Row, percentile, progress, report
-from services.scheduler.domain.explaining.changes import Offers
+from services.scheduler.domain.explaining.changes import Means, Offers
 from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.columns import Columns
@@ -188,7 +188,7 @@ def _answers(count: int) -> Iterator[Row]:
 def _explained(snapshot: Snapshot, gang: Gang) -> Standing:
     trials = Trials(snapshot, clusters.START + timedelta(hours=1))
     types = {f"type-{number}": shape for number, shape in enumerate(clusters.SHAPES)}
-    return explained(waiting(gang, trials), trials, Asker(lambda _job: True, {"worker": Offers(types=types)}))
+    return explained(waiting(gang, trials), trials, Asker(lambda _job: True, Means({"worker": Offers(types=types)})))
 
 
 def _rebuild(count: int) -> Row:

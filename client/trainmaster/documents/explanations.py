@@ -40,10 +40,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that starts the job now, and what to write behind `rerun --set` for it."""
+    """A change that starts the job now, and what to write behind each `--set` of `rerun` for it."""
 
     text: str
-    setting: str
+    settings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Explanation:
             suggestions=fields.texts("suggestions"),
             holders=tuple(holder for held in fields.each("held") for holder in _holders(held)),
             held_by_others=tuple(_others(held) for held in fields.each("held") if held.integer("byOthers")),
-            changes=tuple(Change(one.text("text"), one.text("setting")) for one in fields.each("changes")),
+            changes=tuple(Change(one.text("text"), one.texts("settings")) for one in fields.each("changes")),
             expected_start_at=fields.time("expectedStartAt"),
             why_there=fields.fields("placement").text("why"),
             document=document,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
@@ -18,7 +19,7 @@ PLACE_HEADERS = ("ROLE", "POOL", "NODE", "REPLICAS")
 
 
 def explanation(answer: Explanation) -> RenderableType:
-    """The summary, what is short, who holds it, and single changes that would help; or the story of an ended job."""
+    """The summary, what is short, who holds it, and changes that would help; or the story of an ended job."""
     if answer.story:
         return Group(*(text(sentence) for sentence in answer.story))
     place = f", number {answer.position} in the queue" if answer.position is not None else ""
@@ -73,7 +74,8 @@ def _help(answer: Explanation) -> Iterator[str]:
 
 
 def _setting(change: Change | None) -> str:
-    return f" (--set {change.setting})" if change is not None and change.setting else ""
+    settings = change.settings if change is not None else ()
+    return f" ({' '.join(f'--set {shlex.quote(setting)}' for setting in settings)})" if settings else ""
 
 
 def _row(blocker: Blocker) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TypeVar
 
-from services.scheduler.domain.explaining.changes import Offers
+from services.scheduler.domain.explaining.changes import Offers, as_yaml
 from services.scheduler.domain.nodes import Request
 from shared.catalog import Asker, Catalog, Cluster, InstanceType, Pool
 from shared.catalog.access import may_use_pool
@@ -46,12 +46,17 @@ def seen_by(kind: InstanceType, view: Catalog, asker: Asker) -> InstanceType | N
     return kind.model_copy(update={"spec": spec})
 
 
-def alternatives(instance_type: str, cluster: str, view: Catalog, asker: Asker) -> tuple[str, ...]:
-    """Pools of the cluster that the asker may use and that offer the instance type."""
+def alternatives(instance_type: str, cluster: str, view: Catalog, asker: Asker) -> dict[str, str]:
+    """Pools of the cluster that the asker may use and that offer the instance type, with how a job names each."""
     kind = view.get(InstanceType, instance_type)
     usable = usable_pools(view, asker)
     offered = kind.spec.pools if kind else ()
-    return tuple(name for name in offered if name in usable and usable[name].spec.cluster == cluster)
+    return {name: _choice(usable[name]) for name in offered if name in usable and usable[name].spec.cluster == cluster}
+
+
+def _choice(pool: Pool) -> str:
+    """`pool` of a role in this pool, as YAML."""
+    return "{type: public}" if pool.spec.type == "public" else f"{{type: dedicated, name: {as_yaml(pool.name)}}}"
 
 
 def other_offers(instance_type: str, pool: str, cluster: str, view: Catalog, asker: Asker) -> Offers:

@@ -9,9 +9,10 @@ from typing import Final
 
 from services.scheduler.domain.blocker import Blocker
 from services.scheduler.domain.explain import Explanation, Verdict, explain
-from services.scheduler.domain.explaining.changes import Change, Offers, changes, most_that_fit
+from services.scheduler.domain.explaining.changes import Change, Means, changes, most_that_fit
 from services.scheduler.domain.explaining.forecast import expected_start
 from services.scheduler.domain.explaining.holders import Held, held_in
+from services.scheduler.domain.explaining.pairs import pairs
 from services.scheduler.domain.explaining.queueing import MayKnow, queue_blocker
 from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.explaining.whereabouts import Whereabouts
@@ -27,11 +28,10 @@ from shared.jobs import Attempt, Job, JobState
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants to know: which jobs they may know of, and what their roles could have instead."""
+    """Who wants to know: which jobs they may know of, and what changes of the job are made of."""
 
     may_know: MayKnow = lambda _job: False
-    offers: Mapping[str, Offers] = field(default_factory=dict)
-    overhead_s: float = 0.0
+    means: Means = field(default_factory=Means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ def explained(standing: Standing, trials: Trials, asker: Asker) -> Standing:
     blockers = standing.blockers
     if any(blocker.resource == "queue" for blocker in blockers):
         blockers = tuple(filter(None, (queue_blocker(gang, trials, asker.may_know),))) or blockers
-    found = changes(gang, trials, asker.offers, asker.overhead_s)
+    single = tuple(changes(gang, trials, asker.means))
     return replace(
         standing,
         summary=standing.summary + _who_is_stopped(gang, trials),
         blockers=blockers,
         held=tuple(_held(gang, blockers, trials.snapshot, asker.may_know)),
-        changes=found,
-        advice=() if found else _advice(gang, blockers, trials),
+        changes=single or pairs(gang, trials, asker.means),
+        advice=() if single else _advice(gang, blockers, trials),
         expected_at=expected_start(standing.job, trials),
     )
 

@@ -123,7 +123,7 @@ def _change(change: Change) -> dict[str, Any]:
         "role": change.role or None,
         "from": change.before or None,
         "to": change.after or None,
-        "setting": change.setting or None,
+        "settings": list(change.settings),
         "text": change.text,
     }
 

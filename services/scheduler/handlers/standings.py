@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from services.scheduler.control.world import World
+from services.scheduler.domain.explaining.changes import Means
 from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.explaining.whereabouts import Whereabouts, whereabouts
 from services.scheduler.domain.gang import Gang
@@ -97,7 +98,7 @@ class StandingHandlers:
             role.name: other_offers(role.instance_type, role.pool_name, resolved.cluster, view, asker)
             for role in resolved.roles
         }
-        return Asker(self._may_know(principal), offers, terms.overhead_s)
+        return Asker(self._may_know(principal), Means(offers, terms.overhead_s))
 
     def _may_know(self, principal: Principal) -> Callable[[str], bool]:
         """Which of the jobs that live at this moment the principal may know of; may be asked in any thread."""

@@ -37,7 +37,7 @@ WAITS = {
             "byOthers": 3000,
         }
     ],
-    "changes": [{"kind": "replicas", "text": "1 instead of 9 replicas", "setting": "spec.roles.0.replicas=1"}],
+    "changes": [{"kind": "replicas", "text": "1 instead of 9 replicas", "settings": ["spec.roles.0.replicas=1"]}],
     "suggestions": ["1 instead of 9 replicas would start it now"],
     "expectedStartAt": "2026-01-02T14:00:00.000Z",
 }

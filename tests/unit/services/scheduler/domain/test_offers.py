@@ -81,10 +81,13 @@ def test_an_instance_type_of_foreign_pools_is_not_seen():
 
 
 def test_alternatives_are_pools_that_the_asker_may_use_and_that_offer_the_type():
-    assert alternatives("both", "main", EVERYTHING, ADA) == ("public", "team")
-    assert alternatives("both", "main", EVERYTHING, BOB) == ("public",)
-    assert alternatives("both", "moon", EVERYTHING, ADA) == ()
-    assert alternatives("gone", "main", EVERYTHING, ADA) == ()
+    assert alternatives("both", "main", EVERYTHING, ADA) == {
+        "public": "{type: public}",
+        "team": "{type: dedicated, name: team}",
+    }
+    assert alternatives("both", "main", EVERYTHING, BOB) == {"public": "{type: public}"}
+    assert alternatives("both", "moon", EVERYTHING, ADA) == {}
+    assert alternatives("gone", "main", EVERYTHING, ADA) == {}
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_whole_answer_has_what_would_start_it_and_what_a_job_that_never_fits
     job = job_after()
     asked = trials(gang(ask(9), job=job.id))
     answer = explained(standing_of(job, asked), asked, Asker())
-    assert [change.setting for change in answer.changes] == ["spec.roles.0.replicas=8"]
+    assert [change.settings for change in answer.changes] == [("spec.roles.0.replicas=8",)]
     assert answer.expected_at is None
     full = trials(gang(ask(8), job="tj-x", priority=9), gang(ask(9), job=job.id, sequence=2))
     later = explained(standing_of(job, full), full, Asker())
