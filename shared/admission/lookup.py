@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from shared.admission.clusters import cluster_of
+from shared.admission.gang_schedulers import gang_scheduler_violations
 from shared.admission.locations import no_directory
 from shared.admission.mountable import code_violations, mount_violations
 from shared.admission.references import (
@@ -109,6 +110,8 @@ def _answers(parts: JobParts, world: World, found: Cluster | Violation | None) -
         yield place, taken
         if isinstance(taken, ResolvedRole) and cluster is not None:
             yield from ((place, violation) for violation in size_violations(index, taken, role.replicas, cluster))
+            unplaced = gang_scheduler_violations(index, taken.pool_name, cluster, world.catalog)
+            yield from ((place, violation) for violation in unplaced)
 
 
 def _place(place: str, answer: Answer) -> Iterator[Place]:

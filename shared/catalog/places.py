@@ -37,6 +37,8 @@ class ClusterSpec(Document):
     engine: Literal["local", "kubernetes"] = Field("local", description="'local' or 'kubernetes'")
     schemes: tuple[Text, ...] = Field((), description="a list of schemes that can be mounted, such as file and pvc")
     file_prefixes: tuple[Text, ...] = Field((), description="a list of directories of nodes that file:// may lie in")
+    volcano: StrictBool = Field(default=True, description=ON_OFF)
+    volcano_hint: Text = Field("", description="a sentence that says what would make Volcano possible")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
     first: StrictBool = Field(default=False, description=ON_OFF)
     """Whether jobs that name no cluster get this one."""

@@ -101,6 +101,19 @@ async def test_a_gang_that_is_stopped_while_its_image_is_pulled_was_never_starte
         assert {end.message for end in exits} == {"the gang was stopped before it was started"}
 
 
+async def test_whether_gangs_can_be_left_to_volcano_is_told_with_the_nodes(cluster):
+    served = (await cluster.api.get("/apis/scheduling.volcano.sh/v1beta1")).status == 200
+    async with engine_on(cluster) as desk:
+        assert ("have Volcano installed" in (await desk.engine.inventory()).no_volcano_because) is not served
+
+
+async def test_volcano_is_of_no_use_to_who_may_make_no_podgroups(tmp_path: Path):
+    async with a_cluster("test server", tmp_path) as cluster:
+        cluster.server.denied.add("create podgroups")
+        async with engine_on(cluster) as desk:
+            assert "jobs.volcano: true" in (await desk.engine.inventory()).no_volcano_because
+
+
 async def test_what_an_event_says_of_a_pod_that_cannot_be_prepared_is_told(cluster):
     gang, stuck = gang_on(cluster, "a"), PodScript(start_s=GONE_S)
     settings = settings_for(cluster, inquire_s=0.1)

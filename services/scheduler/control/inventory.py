@@ -148,6 +148,7 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
 def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]], *, is_first: bool) -> Cluster:
     mounts = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
     volumes = {"schemes": list(inventory.schemes), "filePrefixes": list(inventory.file_prefixes)}
-    spec = {**mounts, **volumes, "engine": inventory.engine, "shapes": shapes, "first": is_first}
+    volcano = {"volcano": not inventory.no_volcano_because, "volcanoHint": inventory.no_volcano_because}
+    spec = {**mounts, **volumes, **volcano, "engine": inventory.engine, "shapes": shapes, "first": is_first}
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
     return Cluster.model_validate(document)

@@ -104,6 +104,10 @@ def _binding_violations(pool: Pool, view: Catalog) -> Iterator[Violation]:
                 way_out = f"give {usual}" if usual else "leave it out"
                 message = f"{shown(value)} is for clusters of Kubernetes, and {shown(spec.cluster)} is none; {way_out}"
                 yield Violation(f"/spec/{field}", "needs-kubernetes", message)
+    elif cluster is not None and spec.gang_scheduler == "volcano" and not cluster.spec.volcano:
+        where = f"the cluster {shown(spec.cluster)}"
+        message = f"Volcano cannot be had in {where}: {cluster.spec.volcano_hint}; or give trainmaster"
+        yield Violation("/spec/gangScheduler", "volcano-unavailable", message)
     if spec.queue and spec.gang_scheduler != "volcano":
         message = "a queue is one of Volcano's; give gangScheduler: volcano, too, or leave it out"
         yield Violation("/spec/queue", "queue-without-volcano", message)

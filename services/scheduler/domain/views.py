@@ -60,6 +60,7 @@ def cluster_document(cluster: Cluster, rooms: Iterable[Room]) -> dict[str, Any]:
             "mounts": spec.mounts,
             "mountsHint": spec.mounts_hint,
             "schemes": list(spec.schemes),
+            "volcano": spec.engine == "kubernetes" and spec.volcano,
         },
         "status": _status_of([room for room in rooms if room.node.cluster == cluster.name]),
     }

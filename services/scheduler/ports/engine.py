@@ -58,7 +58,7 @@ class Inventory:
     """Everything that the engine can run replicas on; `no_mounts_because` is empty where jobs may have mounts.
 
     `schemes` are those of URIs that can be mounted, and `file_prefixes` directories that `file://` ones must lie in;
-    none: the engine does not say.
+    none: the engine does not say. `no_volcano_because` is empty where gangs may be left to Volcano, as far as is known.
     """
 
     nodes: tuple[NodeOffer, ...]
@@ -66,6 +66,7 @@ class Inventory:
     schemes: tuple[str, ...] = ()
     file_prefixes: tuple[str, ...] = ()
     engine: Literal["local", "kubernetes"] = "local"
+    no_volcano_because: str = ""
 
 
 class Engine(Protocol):

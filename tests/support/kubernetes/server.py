@@ -34,6 +34,7 @@ from tests.support.kubernetes.store import Change, Store
 from tests.support.kubernetes.watching import Watch, WatchCutError, WatchQuery
 
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 SWEEP_DELAY_S: Final = 0.02
 MAX_BODY_BYTES: Final = 3 << 20
 
@@ -57,6 +58,8 @@ class ApiServer:
         self.registry = Registry(self.store, _utc_now)
         self.requests: Counter[str] = Counter()
         """How many requests came, by verb and kind: `create pods`, `watch nodes`, `create pods/binding`."""
+        self.denied: set[str] = set()
+        """What reviews of access say that nobody may do, as `create pods`; it is done all the same."""
         self.watches = 0
         """How many watches are open."""
         self.api = Api(self.registry)
@@ -179,6 +182,8 @@ class ApiServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if (document := discovery(request.path, self.resources)) is not None:
             return web.json_response(document)
+        if request.path == ACCESS_REVIEWS and request.method == "POST":
+            return web.json_response(self._reviewed(await _body(request)), status=201)
         target = target_of(request.path, self.resources)
         query = dict(request.query)
         watching = request.method == "GET" and not target.name and query.get("watch") in {"1", "true"}
@@ -189,6 +194,11 @@ class ApiServer:
             return web.Response(body=await self.api.log(target, query), content_type="text/plain")
         status = 201 if request.method == "POST" else 200
         return web.json_response(self._done(request, target, query, await _body(request)), status=status)
+
+    def _reviewed(self, review: Json) -> Json:
+        """What the only user may do: everything but what is denied."""
+        asked = review["spec"]["resourceAttributes"]
+        return {**review, "status": {"allowed": f"{asked['verb']} {asked['resource']}" not in self.denied}}
 
     def _done(self, request: web.Request, target: Target, query: dict[str, str], body: Any) -> Json:
         match request.method, bool(target.name):

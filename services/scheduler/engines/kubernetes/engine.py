@@ -29,6 +29,7 @@ from services.scheduler.engines.kubernetes.observing import Observer
 from services.scheduler.engines.kubernetes.paths import collection_path
 from services.scheduler.engines.kubernetes.picture import GangLife, Picture
 from services.scheduler.engines.kubernetes.starting import Starting
+from services.scheduler.engines.kubernetes.volcano import Volcano
 from services.scheduler.engines.kubernetes.watchers import Scope, Watchers
 from services.scheduler.ports.engine import Inventory
 from services.scheduler.ports.gangs import GangStart
@@ -44,6 +45,7 @@ from shared.tasks import end
 
 CLEAR_AWAY_S: Final = 5.0
 INQUIRE_S: Final = 5.0
+VOLCANO_S: Final = 60.0
 WATCH_AGAIN_S: Final = 1.0
 
 
@@ -79,6 +81,7 @@ class KubernetesEngine:
         self._notebook = Notebook(self._api, self._picture, clock)
         self._starting = Starting(self._api, self._picture, settings.objects, clock)
         self._ending = Ending(self._api, self._picture, shipments, clock)
+        self._volcano = Volcano(api, self._scope().namespace)
         self._inquiries = Inquiries(api, self._picture, clock, settings.inquire_s)
         self._namespaces: dict[GangId, str] = {}
         self._one_call_at_a_time: defaultdict[GangId, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -89,7 +92,8 @@ class KubernetesEngine:
     async def open(cls, settings: EngineSettings, api: KubernetesApi, shipments: Shipments, clock: Clock) -> Self:
         """The engine over a cluster, which it watches from now on."""
         engine = cls(settings, api, shipments, clock)
-        engine._working = (asyncio.create_task(engine._watch()), asyncio.create_task(engine._inquire()))
+        works = (engine._watch(), engine._inquire(), engine._look_for_volcano())
+        engine._working = tuple(asyncio.create_task(work) for work in works)
         return engine
 
     async def close(self) -> None:
@@ -103,6 +107,7 @@ class KubernetesEngine:
         picture, cluster = self._picture, self._settings.objects.cluster
         await picture.has_nodes.wait()
         await picture.has_others.wait()
+        await self._volcano.asked.wait()
         nodes = sorted(picture.nodes.values(), key=lambda node: node.name)
         offers = tuple(node_offer(node, picture.held_by_others(node.name), cluster) for node in nodes)
         silence = picture.silence()
@@ -110,7 +115,13 @@ class KubernetesEngine:
             away = f"the API server of cluster {cluster} is away: {silence.because}"
             offers = tuple(replace(offer, state=NodeState.LOST, because=away) for offer in offers)
         volumes = self._settings.objects.volumes
-        return Inventory(offers, "", volumes.schemes, volumes.host_prefixes, "kubernetes")
+        return Inventory(
+            offers,
+            schemes=volumes.schemes,
+            file_prefixes=volumes.host_prefixes,
+            engine="kubernetes",
+            no_volcano_because=self._volcano.obstacle,
+        )
 
     async def start(self, gang: GangStart) -> None:
         """Start every replica that never ran; none where a stop was asked for. Raises StartRefusedError."""
@@ -167,26 +178,30 @@ class KubernetesEngine:
         found = {replica_key(*key): self._picture.judge(gang_id, key).waiting for key in keys}
         return {key: why for key, why in found.items() if why}
 
-    def _watchers(self) -> Watchers:
+    def _scope(self) -> Scope:
         settings = self._settings
         namespaces = settings.objects.namespaces
-        scope = Scope(
+        return Scope(
             cluster=settings.objects.cluster,
             namespace=namespaces.shared if namespaces.prefix is None else "",
             sees_others=settings.sees_others,
             reading=settings.reading,
             silence_s=settings.silence_s,
         )
-        return Watchers(self._raw_api, scope, self._picture, self._clock)
 
     async def _watch(self) -> None:
         """Follow the cluster for ever; after something that nobody had thought of all is listed anew."""
         while True:
             try:
-                await self._watchers().run()
+                await Watchers(self._raw_api, self._scope(), self._picture, self._clock).run()
             except Exception:  # noqa: BLE001  # whatever it is, a scheduler must not become blind
                 self._log.exception("watches_broken")
             await self._clock.sleep(WATCH_AGAIN_S)
+
+    async def _look_for_volcano(self) -> None:
+        while True:
+            await self._volcano.ask()
+            await self._clock.sleep(VOLCANO_S)
 
     async def _inquire(self) -> None:
         while True:

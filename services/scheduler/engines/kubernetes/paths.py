@@ -6,6 +6,8 @@ from typing import Final
 
 ALL_NODES: Final = "/api/v1/nodes"
 ALL_NAMESPACES: Final = "/api/v1/namespaces"
+ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+"""Where anybody may ask what they are allowed to do."""
 
 _PLURALS: Final = {
     "ConfigMap": "api/v1/{}configmaps",

@@ -11,7 +11,7 @@ from shared.admission.locations import Locations
 from shared.admission.lookup import LookedUp
 from shared.admission.packing import pack
 from shared.admission.references import World
-from shared.catalog import Asker, Cluster, CodeSet, Image, InstanceType, Model, Project
+from shared.catalog import Asker, Cluster, CodeSet, Image, InstanceType, Model, Pool, Project
 from shared.errors import ForbiddenError, InvalidInputError
 from shared.events import Resolved
 from shared.jobspec import judge_job
@@ -232,6 +232,17 @@ def test_data_that_the_cluster_cannot_mount_is_refused_at_the_mount_that_names_i
         ("/spec/mounts/0/source", "scheme-unavailable"),
         ("/spec/mounts/1/source", "scheme-unavailable"),
     ]
+
+
+def test_a_pool_that_leaves_gangs_to_volcano_is_refused_where_that_is_not_to_be_had() -> None:
+    without = made(Cluster, "main", {"engine": "kubernetes", "volcano": False, "volcanoHint": "have it installed"})
+    pool = made(Pool, "main", {"gangScheduler": "volcano"})
+    with pytest.raises(InvalidInputError, match="have it installed") as caught:
+        resolved(small_job_document(), pool, without)
+    assert [(each.pointer, each.code) for each in caught.value.violations] == [
+        ("/spec/roles/0/pool", "volcano-unavailable")
+    ]
+    assert resolved(small_job_document(), pool, made(Cluster, "main", {"engine": "kubernetes"})).roles
 
 
 def test_a_claim_is_mounted_with_its_storage_as_the_root() -> None:

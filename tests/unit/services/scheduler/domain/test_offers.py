@@ -106,6 +106,16 @@ def test_a_pool_that_makes_no_sense_is_told_why(wrong, place, code):
     assert (place, code) in [(found.pointer, found.code) for found in pool_violations(wrong, EVERYTHING)]
 
 
+def test_a_pool_may_leave_gangs_to_volcano_only_where_its_cluster_has_it():
+    hint = "its API server does not know it; have Volcano installed there"
+    without = made(Cluster, "main", {"engine": "kubernetes", "volcano": False, "volcanoHint": hint})
+    wanted = pool("team", type="dedicated", gangScheduler="volcano", queue="research")
+    (found,) = pool_violations(wanted, catalog_of(without))
+    assert (found.pointer, found.code) == ("/spec/gangScheduler", "volcano-unavailable")
+    assert hint in found.message
+    assert not list(pool_violations(wanted, catalog_of(made(Cluster, "main", {"engine": "kubernetes"}))))
+
+
 def test_a_pool_that_makes_sense_is_fine():
     assert not list(pool_violations(pool("public", queuePolicy="fifo"), EVERYTHING))
     assert not list(pool_violations(TEAM, EVERYTHING))
