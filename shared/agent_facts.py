@@ -11,8 +11,9 @@ from typing import Any, Final
 
 _NUMBERS: Final = (
     *("uncorrected_errors", "remapped_rows", "bus_width", "bus_width_max", "bus_generation", "bus_generation_max"),
-    *("clock_mhz", "clock_max_mhz", "links", "links_up", "link_errors"),
+    *("clock_mhz", "clock_max_mhz", "links", "links_up", "link_errors", "memory_used_bytes"),
 )
+_FLAGS: Final = ("remap_pending", "remap_failed", "divided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,9 @@ class Gpu:
 
     `remapped_rows` are rows of memory that were replaced after uncorrectable errors; `bus_width` and `bus_generation`
     are those of PCIe, `links` those of NVLink, `slowed_by` what lowers the clocks though it should not, `fabric`
-    whether the NVSwitches have taken it in, `processes` who uses it: names by process id.
+    whether the NVSwitches have taken it in, `processes` who uses it: names by process id; `memory_used_bytes` are
+    without what the driver keeps for itself, `divided` says that parts of it are given (MIG). Where the kubelet gives
+    GPUs, `given_to` says why it is not free, and `used_by` who uses it.
     """
 
     id: str
@@ -43,6 +46,10 @@ class Gpu:
     link_errors: int = 0
     fabric: str | None = None
     processes: Mapping[str, str] = field(default_factory=dict)
+    memory_used_bytes: int | None = None
+    divided: bool | None = None
+    given_to: str = ""
+    used_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ class Complaint:
 def gpu_of(given: Mapping[str, Any]) -> Gpu:
     """The GPU of its JSON; raises TypeError, ValueError or KeyError."""
     known: dict[str, Any] = {name: int(given[name]) for name in _NUMBERS if given.get(name) is not None}
-    known |= {name: bool(given[name]) for name in ("remap_pending", "remap_failed") if given.get(name) is not None}
+    known |= {name: bool(given[name]) for name in _FLAGS if given.get(name) is not None}
     return Gpu(
         id=str(given["id"]),
         name=str(given["name"]),
@@ -81,6 +88,8 @@ def gpu_of(given: Mapping[str, Any]) -> Gpu:
         slowed_by=tuple(str(each) for each in given.get("slowed_by", ())),
         fabric=str(given["fabric"]) if given.get("fabric") is not None else None,
         processes={str(pid): str(name) for pid, name in given.get("processes", {}).items()},
+        given_to=str(given.get("given_to", "")),
+        used_by=str(given.get("used_by", "")),
         **known,
     )
 

@@ -53,6 +53,9 @@ class Measurement:
     multiplication. `limits` are those of processes (-1 is none), `gpus_unknown` says why the GPUs could not be looked
     at, `versions` are those of the driver. Of the places that were asked about, `unreachable` ones cannot be read, and
     `read_only` ones cannot be written though they should be.
+
+    Where `kubelet_gives` GPUs, nobody knows before a pod is there which ones it gets; `gpus_are_whole` says whether
+    each goes to one pod, `gpus_unseen` why the agent is not meant to see them.
     """
 
     cpus: tuple[int, ...]
@@ -76,6 +79,9 @@ class Measurement:
     gpus_unknown: str = ""
     ports: tuple[Port, ...] = ()
     complaints: tuple[Complaint, ...] = ()
+    kubelet_gives: bool = False
+    gpus_are_whole: bool = True
+    gpus_unseen: str = ""
 
     @property
     def devices(self) -> frozenset[str]:
@@ -184,6 +190,9 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             gpus_unknown=str(fields.get("gpus_unknown", "")),
             ports=tuple(port_of(each) for each in fields.get("ports", ())),
             complaints=tuple(complaint_of(each) for each in fields.get("complaints", ())),
+            kubelet_gives=bool(fields.get("kubelet_gives", False)),
+            gpus_are_whole=bool(fields.get("gpus_are_whole", True)),
+            gpus_unseen=str(fields.get("gpus_unseen", "")),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedAnswerError(f"no measurement: {error!r}") from error

@@ -44,9 +44,10 @@ class Peer:
 class TestRequest:
     """One test of a session: after `limit_s` nobody waits for it any more, `work_s` is how long it may measure.
 
-    `devices` are the GPUs of the node that may be used, `ranks_each` how many of each node take part, `ranks` the two
-    of a `link`. `peers` are all that take part, in their order; `round` differs from test to test of a session.
-    `enough` has for a figure the least that is good, where that is known, `sizes` the bytes of messages.
+    `begun` says that the node has answered a test of the session before. `devices` are the GPUs of the node that may be
+    used, `ranks_each` how many of each node take part, `ranks` the two of a `link`. `peers` are all that take part, in
+    their order; `round` differs from test to test of a session. `enough` has for a figure the least that is good, where
+    that is known, `sizes` the bytes of messages.
     """
 
     __test__ = False
@@ -56,6 +57,7 @@ class TestRequest:
     test: TestName
     limit_s: float
     work_s: float = 1.0
+    begun: bool = False
     devices: tuple[str, ...] = ()
     peers: tuple[Peer, ...] = ()
     round: str = ""
@@ -80,12 +82,15 @@ class DeviceResult:
 class TestAnswer:
     """What came of a test: figures of the node, of its devices, of each rail of a pair; or what went wrong.
 
-    `about` says with what the node is tested: `transport`, `python`, versions, and `without`, why not by PyTorch.
+    `excuse` says why it was not made though the node is not to blame: others need what it would have used, or the agent
+    has too little of its own. `about` says with what the node is tested: `transport`, `python`, versions, and
+    `without`, why not by PyTorch.
     """
 
     __test__ = False
 
     problem: str = ""
+    excuse: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     devices: Mapping[str, DeviceResult] = field(default_factory=dict)
     rails: tuple[float, ...] = ()
@@ -120,6 +125,7 @@ def decode_test_request(body: bytes) -> TestRequest:
             test=given["test"],
             limit_s=float(given["limit_s"]),
             work_s=float(given["work_s"]),
+            begun=bool(given.get("begun", False)),
             devices=tuple(str(each) for each in given["devices"]),
             peers=tuple(_peer(each) for each in given["peers"]),
             round=str(given["round"]),
@@ -153,6 +159,7 @@ def answer_of_fields(given: Mapping[str, Any]) -> TestAnswer:
         served = given.get("served")
         return TestAnswer(
             problem=str(given.get("problem", "")),
+            excuse=str(given.get("excuse", "")),
             figures=_figures(given.get("figures", {})),
             devices={str(name): _device(each) for name, each in given.get("devices", {}).items()},
             rails=tuple(float(each) for each in given.get("rails", ())),

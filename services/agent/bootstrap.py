@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
@@ -13,6 +14,7 @@ from services.agent.bench import Bench
 from services.agent.courier import Courier, Times, at_once
 from services.agent.deep import DeepTests
 from services.agent.gangs import Gangs
+from services.agent.grounds import Means
 from services.agent.host import Host, LocalHost
 from services.agent.inotify import Inotify
 from services.agent.lanes import EventFileLane, LogLane
@@ -26,7 +28,7 @@ from services.agent.shipped import ShippedVerb
 from services.agent.stacks import Stacks
 from services.agent.workers import Workers, own_address
 from shared.agent_evidence import stacks_subject
-from shared.agent_wire import probe_subject, shipped_subject
+from shared.agent_wire import Measurement, probe_subject, shipped_subject
 from shared.diagnosis_wire import cancel_subject, worker_subject
 
 _CANCEL_AGAIN_S: Final = 0.25
@@ -42,9 +44,13 @@ class Agent:
         self._inotify = Inotify()
         arrivals = Arrivals(self._gangs, times.monotonic_s)
         self._host = _host(settings, self._gangs, times)
-        measure = partial(measure_machine, settings.home)
-        prober = Prober(measure, read_faults(settings.probe_faults), self._host.look_at_places)
-        self._bench = Bench(Workers(own_address(settings.nats_url), settings.probe_python), DeepTests())
+        prober = Prober(
+            partial(_measured, settings.home, self._host), read_faults(settings.probe_faults), self._host.look_at_places
+        )
+        # The way to NATS may not be known yet, so it is looked for when a diagnosis begins.
+        address = partial(own_address, settings.nats_url, settings.probe_address)
+        self._workers = Workers(Means(address, settings.probe_python, self._host.grounds))
+        self._bench = Bench(self._workers, DeepTests())
         verbs = {
             probe_subject(settings.machine): prober.answer,
             stacks_subject(settings.machine): Stacks(settings.gangs, find_processes=self._host.find_processes).answer,
@@ -62,7 +68,8 @@ class Agent:
     async def run(self, stopping: asyncio.Event) -> None:
         """Ship until stopping; what is kept by then is remembered."""
         works = [self._link.connect(), self._log_lane.run(), self._event_file_lane.run(), self._sampler.run()]
-        connecting, *lanes = tasks = [asyncio.create_task(work) for work in (*works, *self._host.works(self._wake))]
+        works += [self._workers.watch(), *self._host.works(self._wake)]
+        connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
         connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)
         stopped = asyncio.create_task(stopping.wait())
         try:
@@ -77,6 +84,11 @@ class Agent:
         for task in tasks:
             if not task.cancelled():
                 task.result()
+
+
+async def _measured(home: Path, host: Host) -> Measurement | None:
+    found = await measure_machine(home)
+    return host.seen(found) if found is not None else None
 
 
 def _host(settings: Settings, gangs: Gangs, times: Times) -> Host:

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from services.agent.courier import Times
 from services.agent.domain.resources import Look
+from services.agent.grounds import Grounds, WholeMachine
 from services.agent.prober import PlacesLook, look_at_places
 from services.agent.sampler import look_at_processes
 from services.agent.stacks import Finder, found_in_proc
+from shared.agent_wire import Measurement
 from shared.logs_wire import ReplicaRef
 
 Looker = Callable[[Mapping[ReplicaRef, Path]], Look]
@@ -35,6 +37,15 @@ class Host(Protocol):
         """Whether directories that jobs mount can be used; None where that cannot be told."""
         ...
 
+    @property
+    def grounds(self) -> Grounds:
+        """What tests of a diagnosis may use."""
+        ...
+
+    def seen(self, measured: Measurement) -> Measurement:
+        """The measurement with what the host knows beside."""
+        ...
+
     def unknown(self) -> str:
         """Why some replicas of this machine may not be known; empty where all are."""
         ...
@@ -55,6 +66,10 @@ class LocalHost:
         self.look: Looker = partial(_look_now, times)
         self.find_processes: Finder = found_in_proc
         self.look_at_places: PlacesLook | None = look_at_places
+        self.grounds: Grounds = WholeMachine()
+
+    def seen(self, measured: Measurement) -> Measurement:
+        return measured
 
     def unknown(self) -> str:
         return ""

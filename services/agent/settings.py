@@ -9,6 +9,7 @@
 | `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
 | `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
 | `TRAINMASTER_PROBE_PYTHON` | interpreter that has PyTorch, for tests of a diagnosis; default the agent's own |
+| `TRAINMASTER_PROBE_ADDRESS` | where other machines reach tests on this one; default the address on the way to NATS |
 | `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
 | `TRAINMASTER_AGENT_SOURCE` | `local` (default): an engine here lays `gangs/`; `kubernetes`: pods are watched |
 
@@ -21,6 +22,7 @@ With `kubernetes` the machine's name is made of cluster and node, and there are,
 | `TRAINMASTER_POD_LOGS` | where the kubelet keeps logs; default `/var/log/pods` |
 | `TRAINMASTER_KUBELET_ROOT` | the kubelet's directory; default `/var/lib/kubelet` |
 | `TRAINMASTER_CGROUP_ROOT` | the node's own control groups; default `/sys/fs/cgroup` |
+| `TRAINMASTER_NODE_GPUS` | `true`: the node's GPUs can be seen, and are tested where no pod has them; default `false` |
 | `KUBECONFIG` | access to the API server; without it the pod's service account |
 """
 
@@ -47,6 +49,7 @@ class KubernetesSettings:
     pod_logs: Path = Path("/var/log/pods")
     kubelet_root: Path = Path("/var/lib/kubelet")
     cgroup_root: Path = Path("/sys/fs/cgroup")
+    sees_gpus: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> KubernetesSettings | None:
@@ -65,7 +68,8 @@ class KubernetesSettings:
             "cgroup_root": environment.get("TRAINMASTER_CGROUP_ROOT"),
         }
         cluster = environment.get("TRAINMASTER_CLUSTER") or FIRST_CLUSTER
-        return cls(node_name, cluster, **{name: Path(path) for name, path in places.items() if path})
+        given = {name: Path(path) for name, path in places.items() if path}
+        return cls(node_name, cluster, sees_gpus=_is_true(environment, "TRAINMASTER_NODE_GPUS"), **given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Settings:
     machine: str = "local"
     probe_faults: str = ""
     probe_python: str = sys.executable
+    probe_address: str = ""
     sample_s: float = 5.0
     nats_ca_file: Path | None = None
     kubernetes: KubernetesSettings | None = None
@@ -102,6 +107,7 @@ class Settings:
             "nats_password": environment.get("TRAINMASTER_NATS_PASSWORD"),
             "machine": environment.get("TRAINMASTER_MACHINE"),
             "probe_python": environment.get("TRAINMASTER_PROBE_PYTHON") or None,
+            "probe_address": environment.get("TRAINMASTER_PROBE_ADDRESS"),
             "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
@@ -117,6 +123,13 @@ class Settings:
             kubernetes=kubernetes,
             **named,
         )
+
+
+def _is_true(environment: Mapping[str, str], name: str) -> bool:
+    given = environment.get(name) or "false"
+    if given not in ("true", "false"):
+        raise SystemExit(f"{name}: {given!r} is neither true nor false")
+    return given == "true"
 
 
 def _sample_s(environment: Mapping[str, str]) -> float:

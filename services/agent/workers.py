@@ -5,6 +5,10 @@ its devices each one), and whoever asks meanwhile waits for its turn. Where a te
 node's processes are ended, since nobody can tell what they are doing; the next test of the node starts new ones. All of
 them also end when nothing is asked for a while or when this process is gone, so that none outlives its diagnosis for
 long even where `cancel` is never heard.
+
+Where others come to need GPUs that a session uses, its processes are ended at once. What it asks for then has an excuse
+for an answer and no problem, and so has a test whose process was ended because the agent's own memory was used up, and
+one of a session that began before the agent was started anew.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from services.agent.grounds import Means
 from shared.agent_wire import MalformedAnswerError
 from shared.diagnosis_wire import TestAnswer, TestRequest, answer_of_fields
 from shared.nats_servers import servers
@@ -38,33 +43,74 @@ _log = logging.getLogger(__name__)
 
 
 class Workers:
-    """The processes of all sessions on this machine; `host` is where other machines reach them, `python` runs them."""
+    """The processes of all sessions on this machine."""
 
-    def __init__(self, host: str, python: str) -> None:
-        self._host = host
-        self._python = python
+    def __init__(self, means: Means) -> None:
+        self._means = means
         self._sessions: dict[str, _Session] = {}
         self._over: deque[str] = deque(maxlen=OVER_KEPT)
+        self._excused: dict[str, str] = {}
+        self._begun: dict[str, None] = {}
 
     async def answer(self, request: TestRequest) -> TestAnswer:
         """What came of the test; whatever goes wrong is told, and not raised."""
         await asyncio.gather(*(self._end(name) for name, each in list(self._sessions.items()) if each.has_ended))
-        if request.session in self._over:
-            return TestAnswer(problem="the diagnosis is over")
-        if request.session not in self._sessions and self._node_count >= MOST_NODES:
-            return TestAnswer(problem=f"{MOST_NODES} nodes are tested on the machine already, and it takes no more")
-        session = self._sessions.setdefault(request.session, _Session(self._host, self._python))
+        refused = self._refused(request)
+        if refused is not None:
+            return refused
+        self._begun[request.session] = None
+        session = self._sessions.setdefault(request.session, _Session(self._means))
+        kills = self._means.grounds.kills()
         try:
-            return await session.answer(request)
+            answer = await session.answer(request)
         except (TimeoutError, OSError, ValueError, MalformedAnswerError) as error:
             await session.drop(request.node)
             if session.is_stuck:
                 await self._end(request.session)
-            return TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
+            answer = TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
+        return self._explained(request.session, answer, kills) if answer.problem else answer
+
+    async def watch(self) -> None:
+        """End what uses GPUs that others need, until cancelled."""
+        while True:
+            await self._means.grounds.changed()
+            for name, session in list(self._sessions.items()):
+                excuse = self._means.grounds.refusal(session.gpus)
+                if excuse:
+                    self._excuse(name, excuse)
+                    _log.info("tests of %s are ended: %s", name, excuse)
+                    await self._end(name)
+
+    def _refused(self, request: TestRequest) -> TestAnswer | None:
+        """What a test is told that is not made."""
+        if request.session in self._over:
+            return TestAnswer(problem="the diagnosis is over")
+        if request.begun and request.session not in self._begun:
+            self._excuse(request.session, "the agent was started anew during the diagnosis")
+        excuse = self._excused.get(request.session) or self._means.grounds.refusal(request.devices)
+        if excuse:
+            return TestAnswer(excuse=excuse)
+        if request.session not in self._sessions and self._node_count >= MOST_NODES:
+            return TestAnswer(problem=f"{MOST_NODES} nodes are tested on the machine already, and it takes no more")
+        return None
+
+    def _explained(self, session: str, answer: TestAnswer, kills: int) -> TestAnswer:
+        """What is told of a test that went wrong: the excuse, where there is one."""
+        if self._means.grounds.kills() > kills:
+            self._excuse(session, "the agent's own memory was used up (agent.resources of the chart)")
+        excuse = self._excused.get(session, "")
+        return TestAnswer(excuse=excuse) if excuse else answer
+
+    def _excuse(self, session: str, why: str) -> None:
+        self._excused[session] = why
+        if len(self._excused) > OVER_KEPT:
+            del self._excused[next(iter(self._excused))]
 
     async def cancel(self, session: str) -> None:
         """End the processes of a session for good."""
         self._over.append(session)
+        self._excused.pop(session, None)
+        self._begun.pop(session, None)
         await self._end(session)
 
     async def close(self) -> None:
@@ -84,9 +130,10 @@ class Workers:
 class _Session:
     """One process, started by the first test."""
 
-    def __init__(self, host: str, python: str) -> None:
-        self._host = host
-        self._python = python
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self.gpus: frozenset[str] = frozenset()
+        """Those that its tests may have opened."""
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -113,6 +160,7 @@ class _Session:
     async def answer(self, request: TestRequest) -> TestAnswer:
         """What the processes say; raises TimeoutError, OSError, ValueError or MalformedAnswerError."""
         turn = self._turns[request.node, request.ranks]
+        self.gpus |= frozenset(request.devices)
         async with asyncio.timeout(min(request.limit_s, LONGEST_S)), turn:
             await self._start()
             number = next(self._numbers)
@@ -148,10 +196,11 @@ class _Session:
         async with self._starting:
             if self._process is None:
                 self._process = await asyncio.create_subprocess_exec(
-                    self._python,
+                    self._means.python,
                     "-I",
                     str(WORKER),
-                    self._host,
+                    self._means.address(),
+                    self._means.grounds.shortage(len(self.gpus)),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     start_new_session=True,
@@ -174,8 +223,10 @@ class _Session:
                     waiting.set_exception(OSError("the processes of the test ended"))
 
 
-def own_address(nats_url: str) -> str:
-    """The address that this machine has on the way to NATS: where other machines of the cluster reach it, too."""
+def own_address(nats_url: str, given: str = "") -> str:
+    """Where other machines reach this one: as `given`, else the address that it has on the way to NATS."""
+    if given:
+        return given
     target = urlsplit(servers(nats_url)[0])
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Protocol
@@ -80,6 +80,14 @@ class NotReachedError(Exception):
         self.problem = problem
 
 
+class ExcusedError(Exception):
+    """Nodes cannot make a test, and are not to blame; why, by node."""
+
+    def __init__(self, excuses: Mapping[str, str]) -> None:
+        super().__init__(*excuses.values())
+        self.excuses = excuses
+
+
 class Asking:
     """Asks for tests; `about` has what each node said when it began."""
 
@@ -89,6 +97,10 @@ class Asking:
         self._rounds = count(1)
         self.about: dict[str, Mapping[str, str]] = {}
 
+    def give(self, devices: Mapping[str, Collection[str]]) -> None:
+        """From now on nodes are tested on these GPUs."""
+        self._subject = replace(self._subject, devices=devices)
+
     def has_gpus(self, node: str) -> bool:
         """Whether the node is tested on GPUs."""
         return self.about.get(node, {}).get("transport") == "nccl"
@@ -97,7 +109,7 @@ class Asking:
         """Have the node's devices opened."""
         gpu = bool(self._subject.devices.get(node))
         answer = await self._ask(self._request(node, "begin", gpu=gpu))
-        if not answer.problem:
+        if not answer.problem and not answer.excuse:
             self.about[node] = answer.about
         return answer
 
@@ -106,7 +118,7 @@ class Asking:
         return await self._ask(replace(self._request(node, test, gpu=self.has_gpus(node)), enough=enough))
 
     async def local(self, node: str, enough: Mapping[str, float]) -> TestAnswer:
-        """All devices of the node together; raises NotReachedError."""
+        """All devices of the node together; raises NotReachedError or ExcusedError."""
         gpu, peers = self.has_gpus(node), await self.peers((node,))
         sizes = self._subject.profile(node).message_sizes(gpu=gpu)
         request = self._request(node, "local", gpu=gpu)
@@ -122,9 +134,9 @@ class Asking:
         return await self._ask(replace(self._request(node, "deep", gpu=True), level=level, limit_s=within_s))
 
     async def peers(self, nodes: Sequence[str]) -> tuple[Peer, ...]:
-        """Where others reach these nodes; raises NotReachedError."""
+        """Where others reach these nodes; raises NotReachedError or ExcusedError."""
         requests = (self._request(node, "serve", gpu=self.has_gpus(node)) for node in nodes)
-        answers = await asyncio.gather(*map(self._ask, requests))
+        answers = await self._all_of(nodes, requests)
         found: list[Peer] = []
         for node, answer in zip(nodes, answers, strict=True):
             if answer.served is None:
@@ -133,13 +145,13 @@ class Asking:
         return tuple(found)
 
     async def exchange(self, pair: Pair, transport: Transport, enough: Mapping[str, float]) -> TestAnswer:
-        """The way between two nodes; raises NotReachedError."""
+        """The way between two nodes; raises NotReachedError or ExcusedError."""
         answers = await self._together("exchange", pair.nodes, transport, enough=enough)
         problem = next((answer.problem for answer in answers if answer.problem), "")
         return TestAnswer(problem=problem) if problem else answers[0]
 
     async def gang(self, nodes: Sequence[str], transport: Transport, sizes: tuple[int, ...]) -> dict[str, TestAnswer]:
-        """Collectives of these nodes, of each all devices; raises NotReachedError."""
+        """Collectives of these nodes, of each all devices; raises NotReachedError or ExcusedError."""
         return dict(zip(nodes, await self._together("gang", nodes, transport, sizes=sizes), strict=True))
 
     async def _together(
@@ -151,7 +163,7 @@ class Asking:
         enough: Mapping[str, float] | None = None,
         sizes: tuple[int, ...] = (),
     ) -> list[TestAnswer]:
-        """The same test of all of them at once, as one group; raises NotReachedError."""
+        """The same test of all of them at once, as one group; raises NotReachedError or ExcusedError."""
         peers, gpu = await self.peers(nodes), transport == "nccl"
         first = replace(
             self._request(nodes[0], test, gpu=gpu),
@@ -162,7 +174,15 @@ class Asking:
             enough=enough or {},
         )
         requests = (replace(first, node=node, devices=self._devices(node)) for node in nodes)
-        return list(await asyncio.gather(*map(self._ask, requests)))
+        return await self._all_of(nodes, requests)
+
+    async def _all_of(self, nodes: Sequence[str], requests: Iterable[TestRequest]) -> list[TestAnswer]:
+        """The answers of these nodes at once; raises ExcusedError, as those of the others are worth nothing then."""
+        answers = await asyncio.gather(*map(self._ask, requests))
+        excuses = {node: answer.excuse for node, answer in zip(nodes, answers, strict=True) if answer.excuse}
+        if excuses:
+            raise ExcusedError(excuses)
+        return list(answers)
 
     async def _ask(self, request: TestRequest) -> TestAnswer:
         return await self._agents.test(self._subject.machine(request.node), request)
@@ -175,6 +195,7 @@ class Asking:
             test=test,
             limit_s=within.limit_s,
             work_s=within.work_s,
+            begun=node in self.about,
             devices=self._devices(node),
             round=self._key(),
         )

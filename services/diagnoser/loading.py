@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Final, cast
 
-from services.diagnoser.asking import Asking, NotReachedError, Subject
+from services.diagnoser.asking import Asking, ExcusedError, NotReachedError, Subject
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
 from services.diagnoser.domain.gang import halves, is_slow
@@ -73,7 +73,7 @@ class Loading:
         return self._subject.profile(node).has(stage)
 
     def _able(self) -> tuple[str, ...]:
-        """Nodes whose tests have given results."""
+        """Nodes whose tests have given results, and that have no excuse."""
         problems = self.gathered.worker_problems
         return tuple(node for node in self.gathered.loaded if len(problems.get(node, ())) <= 1)
 
@@ -83,7 +83,7 @@ class Loading:
         """Those that cannot begin are asked once more."""
         for _ in range(2):
             await self._check()
-            missing = [node for node in nodes if node not in self._asking.about]
+            missing = [node for node in nodes if node in self.gathered.loaded and node not in self._asking.about]
             answers = await asyncio.gather(*map(self._asking.begin, missing))
             for node, answer in zip(missing, answers, strict=True):
                 self._take(node, "begin", answer)
@@ -121,7 +121,8 @@ class Loading:
 
         async def one_machine(own: list[str]) -> None:
             for node in own:
-                self._take(node, test, await self._tested(node, test, devices.enough(node, test)))
+                if node not in self.gathered.excuses:
+                    self._take(node, test, await self._tested(node, test, devices.enough(node, test)))
 
         await asyncio.gather(*map(one_machine, nodes_of.values()))
 
@@ -135,6 +136,8 @@ class Loading:
             return await (self._links(node) if test == "link" else self._asking.alone(node, test, enough))
         except NotReachedError as error:
             return TestAnswer(problem=error.problem)
+        except ExcusedError as error:
+            return TestAnswer(excuse=error.excuses[node])
 
     async def _links(self, node: str) -> TestAnswer:
         """Each pair of the node's devices, those that share none at the same time."""
@@ -142,6 +145,8 @@ class Loading:
 
         async def link(pair: Pair) -> tuple[str, DeviceResult]:
             answer = await self._asking.link(node, (names.index(pair.first), names.index(pair.second)), peers)
+            if answer.excuse:
+                raise ExcusedError({node: answer.excuse})
             figures = {name: value for name, value in answer.figures.items() if name == "bandwidthMbS"}
             return f"{pair.first} to {pair.second}", DeviceResult(figures, problem=answer.problem)
 
@@ -152,7 +157,9 @@ class Loading:
 
     def _take(self, node: str, test: TestName, answer: TestAnswer) -> None:
         """Keep what a test of one node gave."""
-        if answer.problem:
+        if answer.excuse:
+            self.gathered = self.gathered.excused({node: answer.excuse})
+        elif answer.problem:
             problems = dict(self.gathered.worker_problems)
             problems[node] = (*problems.get(node, ()), answer.problem)
             self.gathered = replace(self.gathered, worker_problems=problems)
@@ -167,16 +174,24 @@ class Loading:
             await self._check()
             values: list[PairValue] = []
             for wave in waves(pairs, self._subject.machines):
-                values += await asyncio.gather(*map(self._exchange, wave))
-            self.gathered = replace(self.gathered, rounds=(*self.gathered.rounds, tuple(values)))
+                values += [value for value in await asyncio.gather(*map(self._exchange, wave)) if value is not None]
+            # What was found by then of who has an excuse now goes as well.
+            kept = tuple(value for value in values if self.gathered.excuses.keys().isdisjoint(value.pair.nodes))
+            self.gathered = replace(self.gathered, rounds=(*self.gathered.rounds, kept))
 
-    async def _exchange(self, pair: Pair) -> PairValue:
+    async def _exchange(self, pair: Pair) -> PairValue | None:
+        """What the test of a pair gave; None where it was not made."""
+        if not self.gathered.excuses.keys().isdisjoint(pair.nodes):
+            return None
         transport = cast("Transport", self.gathered.transport(pair))
         enough = enough_of_pair(pair, self.gathered, self._book)
         try:
             answer = await self._asking.exchange(pair, transport, enough)
         except NotReachedError as error:
             return PairValue(pair, problem=f"{self.gathered.name(error.node)}: {error.problem}", transport=transport)
+        except ExcusedError as error:
+            self.gathered = self.gathered.excused(error.excuses)
+            return None
         if answer.problem or not answer.figures:
             return PairValue(pair, problem=answer.problem or "no result", transport=transport)
         part = changed_bandwidth(pair, self._subject.injections)
@@ -193,8 +208,11 @@ class Loading:
         if len(nodes) < 2:
             return
         value = await self._collective(nodes)
-        if value.problems or is_slow(value, self.gathered, self._book):
+        if value is not None and (value.problems or is_slow(value, self.gathered, self._book)):
             value = await self._collective(nodes)
+        if value is None:
+            await self._gang([node for node in nodes if node not in self.gathered.excuses])
+            return
         wrong = {node: f"the whole gang: {problem}" for node, problem in value.problems.items()}
         self.gathered = replace(self.gathered, gang=value, gang_doubts=wrong)
         if not wrong and is_slow(value, self.gathered, self._book):
@@ -213,7 +231,8 @@ class Loading:
                 return deeper or dict.fromkeys(inside, f"collectives are slow among leaf {', '.join(half)}")
         return {}
 
-    async def _collective(self, nodes: Sequence[str]) -> GangValue:
+    async def _collective(self, nodes: Sequence[str]) -> GangValue | None:
+        """What the collectives of these nodes gave; None where one of them has an excuse."""
         await self._check()
         kinds = {self.gathered.about.get(node, {}).get("transport", "tcp") for node in nodes}
         transport = cast("Transport", kinds.pop() if len(kinds) == 1 else "tcp")
@@ -222,6 +241,9 @@ class Loading:
             answers = await self._asking.gang(nodes, transport, sizes)
         except NotReachedError as error:
             return GangValue(tuple(nodes), transport, problems={error.node: error.problem})
+        except ExcusedError as error:
+            self.gathered = self.gathered.excused(error.excuses)
+            return None
         answers = changed_gang(answers, self._subject.injections)
         problems = {node: each.problem for node, each in answers.items() if each.problem}
         told = [each.figures for each in answers.values() if each.figures]

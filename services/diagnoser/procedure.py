@@ -23,6 +23,7 @@ from services.diagnoser.domain.budget import Plan, limit_s
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.gathered import Gathered
+from services.diagnoser.domain.given import devices_given
 from services.diagnoser.domain.injection import check_devices
 from services.diagnoser.domain.passes import stages_of_devices
 from services.diagnoser.domain.pretending import changed_reading, is_silent
@@ -63,7 +64,7 @@ class Procedure:
         run = _Run(located, self._agents, self._book, self._floors, self._chance, still_wanted)
         try:
             known = self._book.known(subject.nodes, self._clock.now())
-            return await run.examined(known, self.fresh(subject), self._met(subject))
+            return await run.examined(known, self.fresh, self._met)
         finally:
             await run.close()
 
@@ -158,16 +159,23 @@ class _Run:
             in_use=subject.in_use,
         )
 
-    async def examined(self, known: Mapping[str, Belief], fresh: Sequence[str], met: Met) -> Examination:
+    async def examined(
+        self,
+        known: Mapping[str, Belief],
+        fresh: Callable[[Subject], Sequence[str]],
+        met: Callable[[Subject], Met],
+    ) -> Examination:
         """Everything in its order; a part that takes too long is left with what it gave by then."""
-        self._warming.begin(node for node in fresh if node not in self._subject.in_use and not self._has_gpus(node))
+        idle = (node for node in fresh(self._subject) if node not in self._subject.in_use)
+        self._warming.begin(node for node in idle if not self._has_gpus(node))
         await self._probe_all()
+        self._find_devices()
         await self._probe_again(self._with_problems())
         for _ in range(SUSPECT_PROBES - 1):
             suspects = [node for node in self._subject.nodes if node in known and known[node].is_suspect]
             await self._probe_again([node for node in suspects if node not in self._with_problems()])
         self._gathered = replace(self._gathered, known=known)
-        self._choose(fresh, met)
+        self._choose(fresh(self._subject), met(self._subject))
         if self._gathered.loaded:
             await self._put_under_load()
         return self._examination()
@@ -175,7 +183,8 @@ class _Run:
     async def close(self) -> None:
         """End the workers."""
         await self._warming.close()
-        machines = sorted({self._subject.machine(node) for node in (*self._gathered.loaded, *self._warming.nodes)})
+        begun = (*self._gathered.loaded, *self._warming.nodes, *self._asking.about)
+        machines = sorted(set(map(self._subject.machine, begun)))
         await asyncio.gather(*(self._agents.cancel(machine, self._subject.session) for machine in machines))
 
     def _examination(self) -> Examination:
@@ -190,6 +199,14 @@ class _Run:
     async def _probe_all(self) -> None:
         found = await self._probed(self._subject.nodes)
         self._gathered = replace(self._gathered, readings={node: (found.get(node),) for node in self._subject.nodes})
+
+    def _find_devices(self) -> None:
+        """Where nobody could say beforehand which GPUs a node is to give, it is known now."""
+        found = {node: each[-1] for node, each in self._gathered.readings.items() if each[-1] is not None}
+        devices = devices_given(self._subject.devices, found)
+        self._asking.give(devices)
+        self._gathered = replace(self._gathered, devices=devices, wanted=self._subject.devices)
+        self._subject = replace(self._subject, devices=devices)
 
     def _with_problems(self) -> list[str]:
         """Nodes with something wrong at the first look."""

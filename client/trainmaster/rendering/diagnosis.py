@@ -13,6 +13,7 @@ from trainmaster.rendering.moments import date_time
 from trainmaster.rendering.style import by_name, table, text
 
 NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
+_LEFT_OUT: Final = {"gpus": "GPUs that were not tested", "excuse": "tests were broken off"}
 LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
 
 
@@ -57,6 +58,9 @@ def _means(report: Fields) -> Iterator[str]:
         how = "tested over TCP, devices not at all" if about.text("transport") == "tcp" else "GPUs were only looked at"
         if about.text("without"):
             without.setdefault((how, about.text("without")), []).append(node.text("name"))
+        for key, what in _LEFT_OUT.items():
+            if about.text(key):
+                without.setdefault((what, about.text(key)), []).append(node.text("name"))
     for (how, why), names in without.items():
         yield f"{how}: {', '.join(names)} ({why})"
 

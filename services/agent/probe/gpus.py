@@ -92,6 +92,9 @@ def _gpu(nvml: Any, handle: Any) -> dict[str, Any]:
     rows, pci = ask("nvmlDeviceGetRemappedRows"), ask("nvmlDeviceGetPciInfo")
     links = [state for link in range(_LINKS_MAX) if (state := ask("nvmlDeviceGetNvLinkState", link)) is not None]
     processes = ask("nvmlDeviceGetComputeRunningProcesses") or ()
+    # The second version leaves out what the driver keeps for itself.
+    second = getattr(nvml, "nvmlMemory_v2", None)
+    memory, divided = ask("nvmlDeviceGetMemoryInfo", second) if second else None, ask("nvmlDeviceGetMigMode")
     found = {
         "id": ask("nvmlDeviceGetUUID"),
         "name": ask("nvmlDeviceGetName"),
@@ -113,6 +116,8 @@ def _gpu(nvml: Any, handle: Any) -> dict[str, Any]:
         "links_up": sum(map(bool, links)),
         "link_errors": _link_errors(ask, range(len(links))),
         "fabric": _fabric(nvml, handle),
+        "memory_used_bytes": memory.used if memory else None,
+        "divided": bool(divided[0]) if divided else None,
         "processes": {str(each.pid): _name_of(each.pid) for each in processes},
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`python -I services/agent/worker HOST`: makes the folder that this is in a package, wherever it lies, and begins."""
+"""`python -I services/agent/worker HOST [WHY]`: makes this folder a package, wherever it lies, and begins."""
 
 import importlib
 import sys
@@ -8,4 +8,4 @@ if __name__ == "__main__":
     here = Path(__file__).resolve().parent
     # At the end, so that nothing in there hides a module that PyTorch imports.
     sys.path[:] = [*(entry for entry in sys.path if Path(entry) != here), str(here.parent)]
-    importlib.import_module(f"{here.name}.lead").main(sys.argv[1])
+    importlib.import_module(f"{here.name}.lead").main(*sys.argv[1:])

@@ -58,8 +58,10 @@ class Means:
         return {"transport": transport, "python": sys.executable, **({"without": without} if without else {})}
 
 
-def find_means() -> Means:
-    """Import PyTorch where it is there."""
+def find_means(without: str = "") -> Means:
+    """Import PyTorch where it is there, and nothing speaks against it."""
+    if without:
+        return Means(with_torch=False, with_gpus=False, without=without)
     try:
         torch = importlib.import_module("torch")
         _devices()
@@ -285,10 +287,10 @@ def _say(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def main(host: str) -> None:
+def main(host: str, without: str = "") -> None:
     """Answer until stdin ends or nothing comes for a while."""
     _prepare(host)
-    means = find_means()
+    means = find_means(without)
     _say({"ready": means.with_torch})
     lead, buffer = Lead(host, means), b""
     try:

@@ -20,10 +20,12 @@ from services.diagnoser.domain.facts import Floors, facts_of
 from services.diagnoser.domain.figures import MANY, FigureRule, Ordinary, Ruling, rule_on
 from services.diagnoser.domain.gang import figures_of
 from services.diagnoser.domain.gathered import Gathered, PairValue
+from services.diagnoser.domain.given import are_all_free, used_by_nobody_known, why_not_tested
 from services.diagnoser.domain.hardware import odd_ones
 from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.passes import gang_name, stages_of_devices
+from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import LIMIT_ON_CPUS, stages_of_gang
 from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
@@ -57,7 +59,15 @@ class Examination:
         problems = bad[-1] if len(bad) > 1 else []
         once = bad[0] if len(bad) == 1 else []
         problems = [*problems, *self.devices.problems(node)]
-        doubts = [*once, *self._odd_ones.get(node, ()), *self.devices.doubts(node), *self._doubts_of_pairs(node)]
+        last = self._last(node)
+        strays = used_by_nobody_known(last.measurement) if last and self._all.wanted.get(node) else []
+        doubts = [
+            *once,
+            *strays,
+            *self._odd_ones.get(node, ()),
+            *self.devices.doubts(node),
+            *self._doubts_of_pairs(node),
+        ]
         workless = self._all.worker_problems.get(node, ())
         if len(workless) > 1:
             problems = [*problems, f"it cannot be tested: {workless[-1]}"]
@@ -102,7 +112,7 @@ class Examination:
 
     def facts(self, node: str) -> tuple[FigureMeasured, ...]:
         """What the last look at the node gave in numbers; nothing where no answer came."""
-        reading = self._all.readings[node][-1] if self._all.readings[node] else None
+        reading = self._last(node)
         return facts_of(reading, self._floors) if reading else ()
 
     def pairs(self, node: str) -> tuple[PairMeasured, ...]:
@@ -110,13 +120,21 @@ class Examination:
         return tuple(self._pair(pair) for pair in self._pairs_of.get(node, ()))
 
     def about(self, node: str) -> dict[str, str]:
-        """With what the node was tested."""
-        return dict(self._all.about.get(node, {}))
+        """With what the node was tested, and why not all of it."""
+        reading, told = self._last(node), dict(self._all.about.get(node, {}))
+        why = why_not_tested(reading.measurement) if reading and self._all.wanted.get(node) else ""
+        excuse = self._all.excuses.get(node, "")
+        return told | ({"gpus": why} if why else {}) | ({"excuse": excuse} if excuse else {})
 
     def stages(self, node: str) -> tuple[str, ...]:
         """What a pass of the node covers."""
-        stages = self._all.profile(node).node_stages if self.was_tested(node) else ()
-        return stages_of_devices(stages, self._all.devices.get(node, ()))
+        stages, devices = self._all.profile(node).node_stages, self._all.devices.get(node, ())
+        if not self.was_tested(node):
+            return ()
+        reading = self._last(node)
+        # Whatever GPUs of the node a job gets by and by, all of them have passed.
+        named = self._all.wanted.get(node, ()) if reading and are_all_free(reading.measurement) else ()
+        return stages_of_devices(stages, {*devices, *named} if devices else ())
 
     @cached_property
     def gang(self) -> str:
@@ -222,6 +240,9 @@ class Examination:
         """Where a kind has many devices, each is compared with all: one more or less does not matter."""
         many = {kind: tuple(values.values()) for kind, values in self._devices.items() if len(values) > MANY}
         return {kind: Ordinary(values, f"{len(values)} values of this run") for kind, values in many.items()}
+
+    def _last(self, node: str) -> Reading | None:
+        return self._all.readings[node][-1] if self._all.readings[node] else None
 
     def _is_broken(self, node: str) -> bool:
         """Whether a device of it was wrong, or slow, in two measurements."""

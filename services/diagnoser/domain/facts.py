@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from services.diagnoser.domain.hardware import facts_of_hardware
 from services.diagnoser.domain.readings import Reading
+from shared.agent_facts import Gpu
+from shared.agent_wire import Measurement
 from shared.events import FigureMeasured
 from shared.units import MIB, format_bytes
 
@@ -36,10 +38,27 @@ def facts_of(reading: Reading, floors: Floors) -> tuple[FigureMeasured, ...]:
         _clock(reading.clock_skew_s, floors.clock_skew_s),
         FigureMeasured(name="CPUs", value=len(measured.cpus), unit=""),
         FigureMeasured(name="GPUs", value=len(measured.gpus), unit=""),
+        *_given(measured),
         FigureMeasured(name="memory", value=_mib(measured.memory_bytes), unit="MiB"),
         FigureMeasured(name="load", value=round(measured.load, 2), unit=""),
         *facts_of_hardware(measured),
     )
+
+
+def _given(measured: Measurement) -> Iterator[FigureMeasured]:
+    """Of GPUs that the kubelet gives: how many pods have, and how many are used by nobody that it gave them to."""
+    if measured.kubelet_gives and measured.gpus:
+        given, used = ([gpu for gpu in measured.gpus if each(gpu)] for each in (_is_given, _is_used))
+        yield FigureMeasured(name="GPUs that are not free", value=len(given), unit="")
+        yield FigureMeasured(name="GPUs that others use", value=len(used), unit="")
+
+
+def _is_given(gpu: Gpu) -> bool:
+    return bool(gpu.given_to)
+
+
+def _is_used(gpu: Gpu) -> bool:
+    return bool(gpu.used_by) and not gpu.given_to
 
 
 def _gemm(took_ms: float, most_ms: float) -> FigureMeasured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
@@ -40,7 +40,8 @@ class Gathered:
     """All that was measured; `readings` of a node in the order in which they were made.
 
     Of the nodes that are `loaded` those that are `tested` have no pass; the others are their partners, or meet them as
-    a gang. Links that are `settled` are known to be fine.
+    a gang. Links that are `settled` are known to be fine. `devices` are the GPUs that are tested, `wanted` what they
+    were called before it was known which these are. Nodes with an excuse are left out, and not to blame for it.
     """
 
     nodes: tuple[str, ...]
@@ -59,6 +60,8 @@ class Gathered:
     worker_problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gang: GangValue | None = None
     gang_doubts: Mapping[str, str] = field(default_factory=dict)
+    excuses: Mapping[str, str] = field(default_factory=dict)
+    wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
     in_use: frozenset[str] = frozenset()
     leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +87,22 @@ class Gathered:
         """What carries data between two nodes: what both have, and plain TCP else."""
         one, other = (self.about.get(node, {}).get("transport", "tcp") for node in pair.nodes)
         return one if one == other else "tcp"
+
+    def excused(self, excuses: Mapping[str, str]) -> Gathered:
+        """Without these nodes, and without what was measured on them under load: others were at work there, too."""
+        stay = tuple(
+            tuple(each for each in values if excuses.keys().isdisjoint(each.pair.nodes)) for values in self.rounds
+        )
+        return replace(
+            self,
+            excuses={**self.excuses, **excuses},
+            loaded=tuple(node for node in self.loaded if node not in excuses),
+            tested=tuple(node for node in self.tested if node not in excuses),
+            paired=tuple(node for node in self.paired if node not in excuses),
+            looks={node: looks for node, looks in self.looks.items() if node not in excuses},
+            worker_problems={node: each for node, each in self.worker_problems.items() if node not in excuses},
+            rounds=stay,
+        )
 
     def of_devices(self, book: Book) -> Devices:
         """What single nodes' tests say."""

@@ -48,9 +48,11 @@ def broken_devices(measured: Measurement, devices: Collection[str]) -> Iterator[
 
 def missing_devices(measured: Measurement, devices: Collection[str]) -> Iterator[str]:
     """GPUs that are not there."""
-    missing = sorted(set(devices) - {gpu.id for gpu in measured.gpus})
-    if missing:
-        why = f" ({measured.gpus_unknown})" if measured.gpus_unknown else ""
+    missing, listed = sorted(set(devices) - {gpu.id for gpu in measured.gpus}), len(measured.gpus)
+    why = f" ({measured.gpus_unknown})" if measured.gpus_unknown else ""
+    if missing and measured.kubelet_gives:
+        yield f"the driver lists {listed} GPUs where there are to be {listed + len(missing)}{why}"
+    elif missing:
         yield f"the driver does not list {', '.join(missing)}{why}"
 
 

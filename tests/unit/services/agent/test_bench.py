@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from services.agent.bench import Bench
 from services.agent.deep import DeepTests
+from services.agent.grounds import Means
 from services.agent.workers import Workers
 from shared.agent_wire import MalformedAnswerError
 from shared.diagnosis_wire import TestRequest, decode_test_answer, encode_cancel, encode_test_request
 
 
 def bench() -> Bench:
-    return Bench(Workers("127.0.0.1", sys.executable), DeepTests(lambda _name: None))
+    return Bench(Workers(Means(lambda: "127.0.0.1")), DeepTests(lambda _name: None))
 
 
 async def test_deep_tests_are_refused_where_dcgm_is_not_installed():

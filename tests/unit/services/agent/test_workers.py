@@ -6,13 +6,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.agent.grounds import Means
 from services.agent.worker import tcp
 from services.agent.workers import Workers, own_address
 from services.diagnoser.domain.golden import GOLDEN
@@ -24,6 +25,7 @@ from shared.diagnosis_wire import (
     decode_test_request,
     encode_test_request,
 )
+from shared.tasks import end
 
 pytest.importorskip("torch")
 NODES = ("n-1", "n-2", "n-3")
@@ -31,7 +33,7 @@ NODES = ("n-1", "n-2", "n-3")
 
 @pytest.fixture
 async def workers() -> AsyncIterator[Workers]:
-    made = Workers("127.0.0.1", sys.executable)
+    made = Workers(Means(lambda: "127.0.0.1"))
     yield made
     await made.close()
 
@@ -42,7 +44,7 @@ async def plain(tmp_path: Path) -> AsyncIterator[Workers]:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    made = Workers("127.0.0.1", str(bare))
+    made = Workers(Means(lambda: "127.0.0.1", str(bare)))
     yield made
     await made.close()
 
@@ -155,7 +157,10 @@ async def test_whoever_waits_for_a_test_that_is_cancelled_is_told_at_once(plain:
 async def test_processes_end_with_the_one_that_forked_them(plain: Workers) -> None:
     await serving(plain, "n-1")
     lead, *ranks = pids(plain)
+    process = plain._sessions["dg-1"]._process
     os.kill(lead, signal.SIGKILL)
+    assert process is not None
+    await process.wait()
     while any(is_alive(pid) for pid in ranks):
         await asyncio.sleep(0.01)
     assert (await serving(plain, "n-1")) != ()
@@ -186,7 +191,7 @@ async def test_without_pytorch_the_node_is_tested_over_tcp_and_says_so(plain: Wo
 
 
 async def test_an_interpreter_that_is_not_there_is_a_result() -> None:
-    workers = Workers("127.0.0.1", "/nowhere/python")
+    workers = Workers(Means(lambda: "127.0.0.1", "/nowhere/python"))
     assert "/nowhere/python" in (await ask(workers, "n-1", "begin")).problem
 
 
@@ -202,3 +207,100 @@ def test_a_damaged_block_is_noticed() -> None:
         one.sendall(tcp._HEAD.pack(b"P", 0, 3) + b"abc" + b"\0\0\0\0")
         with pytest.raises(ConnectionError, match="wrong checksum"):
             tcp.receive(other)
+
+
+class Taken:
+    """Grounds on which others come for a GPU, or the agent's memory runs out."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        self.short = ""
+        self.killed = 0
+        self.news = asyncio.Event()
+
+    def shortage(self, gpu_count: int) -> str:
+        return self.short
+
+    def refusal(self, gpus: Collection[str]) -> str:
+        return self.why if gpus else ""
+
+    async def changed(self) -> None:
+        await self.news.wait()
+        self.news.clear()
+
+    def kills(self) -> int:
+        return self.killed
+
+
+@pytest.fixture
+async def taken(tmp_path: Path) -> AsyncIterator[tuple[Workers, Taken]]:
+    bare, grounds = tmp_path / "python", Taken()
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    made = Workers(Means(lambda: "127.0.0.1", str(bare), grounds))
+    watching = asyncio.create_task(made.watch())
+    yield made, grounds
+    await end(watching)
+    await made.close()
+
+
+async def test_tests_on_gpus_end_at_once_where_a_pod_comes_that_needs_them_and_the_node_is_excused(
+    taken: tuple[Workers, Taken],
+) -> None:
+    workers, grounds = taken
+    (peer,) = [(await ask(workers, "n-1", "serve", devices=("GPU-a",))).served]
+    assert peer is not None
+    absent = replace(peer, node="n-2")
+    there = pids(workers)
+    waiting = asyncio.create_task(
+        ask(workers, "n-1", "gang", peers=(peer, absent), transport="tcp", devices=("GPU-a",))
+    )
+    while not workers._sessions["dg-1"]._waiting:
+        await asyncio.sleep(0.01)
+    grounds.why = "pod ns/x may get any GPU of the node"
+    grounds.news.set()
+    assert await waiting == TestAnswer(excuse=grounds.why)
+    while any(map(is_alive, there)):
+        await asyncio.sleep(0.01)
+    grounds.why = ""
+    assert (await ask(workers, "n-1", "serve")).excuse == "pod ns/x may get any GPU of the node"
+
+
+async def test_tests_on_cpus_go_on_where_a_pod_comes_for_gpus(taken: tuple[Workers, Taken]) -> None:
+    workers, grounds = taken
+    await ask(workers, "n-1", "serve")
+    grounds.why = "pod ns/x may get any GPU of the node"
+    grounds.news.set()
+    assert (await ask(workers, "n-1", "memory")).problem == ""
+    assert (await ask(workers, "n-1", "memory", devices=("GPU-a",))) == TestAnswer(excuse=grounds.why)
+
+
+async def test_a_process_that_ended_for_want_of_the_agents_memory_is_no_fault_of_the_node(
+    taken: tuple[Workers, Taken],
+) -> None:
+    workers, grounds = taken
+    await ask(workers, "n-1", "begin")
+    _lead, rank = pids(workers)
+    os.kill(rank, signal.SIGSTOP)
+    waiting = asyncio.create_task(ask(workers, "n-1", "memory"))
+    while not workers._sessions["dg-1"]._waiting:
+        await asyncio.sleep(0.01)
+    grounds.killed = 1
+    os.kill(rank, signal.SIGKILL)
+    answer = await waiting
+    assert (answer.problem, answer.excuse) == (
+        "",
+        "the agent's own memory was used up (agent.resources of the chart)",
+    )
+
+
+async def test_with_too_little_memory_pytorch_is_not_imported(taken: tuple[Workers, Taken]) -> None:
+    workers, grounds = taken
+    grounds.short = "the agent has 10 MiB of memory left"
+    about = (await ask(workers, "n-1", "begin")).about
+    assert (about["transport"], about["without"]) == ("tcp", "the agent has 10 MiB of memory left")
+
+
+async def test_a_session_of_an_agent_that_was_started_anew_is_excused(plain: Workers) -> None:
+    assert (await ask(plain, "n-1", "serve", begun=True)).excuse == "the agent was started anew during the diagnosis"
+    assert pids(plain) == []

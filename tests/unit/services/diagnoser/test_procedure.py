@@ -388,6 +388,78 @@ async def test_a_fault_of_one_gpu_is_found_and_named(fault: str, words: str) -> 
     assert words in told(examination, "n-2")
 
 
+def on_kubernetes(*withheld: Gpu, **more: Any) -> tuple[Cluster, dict[str, Any]]:
+    """A cluster whose kubelets give two GPUs, and what a placement knows of them."""
+    free = {gpu: Gpu(gpu, "NVIDIA H200") for gpu in GPUS} | {gpu.id: gpu for gpu in withheld}
+    listed = {"kubelet_gives": True, "gpus": tuple(free.values()), **more}
+    return Cluster(changes=dict.fromkeys(FOUR, listed)), {"devices": dict.fromkeys(FOUR, ("gpu-0", "gpu-1"))}
+
+
+async def test_where_the_kubelet_gives_gpus_all_that_are_free_are_tested() -> None:
+    cluster, devices = on_kubernetes(Gpu("GPU-c", "NVIDIA H200", given_to="pod ns/x has it"))
+    examination = await examined(cluster, **devices)
+    assert set(verdicts(examination).values()) == {"green"}
+    assert {request.devices for request in cluster.tests} == {GPUS}
+    assert examination.about("n-1")["gpus"] == "GPU-c: pod ns/x has it"
+    assert {stage.partition("/")[2] for stage in examination.stages("n-1")} == set(GPUS)
+
+
+async def test_what_others_use_is_a_doubt_and_not_touched() -> None:
+    cluster, devices = on_kubernetes(Gpu("GPU-b", "NVIDIA H200", used_by="processes use it: 7"))
+    examination = await examined(cluster, **devices)
+    assert told(examination, "n-1") == "GPU-b was given to no pod, and processes use it: 7"
+    assert verdicts(examination) == dict.fromkeys(FOUR, "amber")
+    assert {request.devices for request in cluster.tests} == {("GPU-a",)}
+
+
+async def test_a_pass_of_all_gpus_of_a_node_holds_for_whatever_of_them_a_job_gets() -> None:
+    cluster, devices = on_kubernetes()
+    book = Book()
+    remember(book, await examined(cluster, **devices), FOUR)
+    again, devices = on_kubernetes()
+    await examined(again, book=book, **devices)
+    assert again.tests == []
+
+
+async def test_gpus_that_the_agent_does_not_see_are_no_fault_of_the_node_and_its_cpus_are_tested() -> None:
+    cluster, devices = on_kubernetes(gpus_unseen="agent.gpus.enabled")
+    cluster.changes = {node: {**each, "gpus": ()} for node, each in cluster.changes.items()}
+    examination = await examined(cluster, **devices)
+    assert set(verdicts(examination).values()) == {"green"}
+    assert examination.about("n-1")["gpus"] == "agent.gpus.enabled"
+    assert {request.devices for request in cluster.tests} == {()}
+
+
+async def test_fewer_gpus_than_the_node_offers_make_it_red() -> None:
+    cluster, devices = on_kubernetes()
+    cluster.changes = {**cluster.changes, "n-2": {"kubelet_gives": True, "gpus": (Gpu("GPU-a", "NVIDIA H200"),)}}
+    examination = await examined(cluster, **devices)
+    assert verdicts(examination)["n-2"] == "red"
+    assert told(examination, "n-2") == "the driver lists 1 GPUs where there are to be 2"
+
+
+@pytest.mark.parametrize("test", ["begin", "compute", "local", "link", "serve", "exchange", "gang"])
+async def test_a_node_with_an_excuse_is_left_out_and_neither_it_nor_its_partners_are_blamed(test: str) -> None:
+    class Interrupted(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            if request.node == "n-2" and (test == request.test or any(self.ended)):
+                self.ended.append(True)
+            if self.ended and "n-2" in {request.node, *(peer.node for peer in request.peers)}:
+                is_own = request.node == "n-2"
+                return TestAnswer(excuse="a pod came") if is_own else TestAnswer(problem="n-2 went away")
+            return await super().test(machine, request)
+
+    cluster, devices = on_kubernetes()
+    interrupted = Interrupted(changes=cluster.changes)
+    interrupted.ended = []
+    examination = await examined(interrupted, **devices)
+    assert set(verdicts(examination).values()) == {"green"}
+    assert examination.about("n-2")["excuse"] == "a pod came"
+    assert [node for node in FOUR if examination.was_tested(node)] == ["n-1", "n-3", "n-4"]
+    assert examination.stages("n-2") == ()
+    assert "n-2" in interrupted.cancelled or test == "begin"
+
+
 async def test_an_uneven_rail_fails_the_pair() -> None:
     class Uneven(Cluster):
         async def test(self, machine: str, request: TestRequest) -> TestAnswer:

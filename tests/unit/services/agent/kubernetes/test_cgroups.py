@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from services.agent.domain.resources import Burden
+from services.agent.kubernetes.allocations import CHECKPOINT
 from services.agent.kubernetes.cgroups import Cgroups
 from services.agent.kubernetes.evidence import PodProcesses, in_words
 from services.agent.kubernetes.pods import Pod
 from services.agent.kubernetes.replica_home import Node, ReplicaHome
-from services.agent.kubernetes.usage import CHECKPOINT, PodUsage, devices_of_pods
+from services.agent.kubernetes.usage import PodUsage
 from shared.agent_evidence import GpuActivity
 from shared.logs_wire import ReplicaRef
 from shared.resource_samples import GpuSample
@@ -113,12 +114,3 @@ def test_gpus_are_those_that_the_kubelet_gave_to_the_pod(tmp_path: Path, home: R
     look = usage.look({REPLICA: home.path}, at_s=1.0, at_ms=1000)
     assert look.gpus == {REPLICA: (GpuSample("GPU-1", 10, 5), GpuSample("GPU-2", 20, 5))}
     assert look.burdens == {REPLICA: [Burden(2.5, 700, 2)]}
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{}", '{"Data": {"PodDeviceEntries": null}}', '{"Data": {"PodDeviceEntries": [1]}}']
-)
-def test_without_devices_there_are_none(tmp_path: Path, content: str):
-    (tmp_path / "checkpoint").write_text(content)
-    assert devices_of_pods(tmp_path / "checkpoint") == {}
-    assert devices_of_pods(tmp_path / "missing") == {}

@@ -73,12 +73,15 @@ def test_memory_bus_clocks_and_users_are_told() -> None:
         nvmlDeviceGetClockInfo=345,
         nvmlDeviceGetCurrentClocksEventReasons=0x40 | 0x04,
         nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=os.getpid())],
+        nvmlDeviceGetMemoryInfo=SimpleNamespace(used=5 << 30),
+        nvmlDeviceGetMigMode=[1, 1],
     )
     gpu = gpu_of(told_by(nvml)["gpus"][0])
     assert (gpu.uncorrected_errors, gpu.remapped_rows, gpu.remap_pending, gpu.remap_failed) == (3, 2, True, False)
     assert (gpu.bus_width, gpu.bus_width_max, gpu.clock_mhz) == (8, 16, 345)
     assert gpu.slowed_by == ("hardware thermal slowdown",)
     assert gpu.processes.keys() == {str(os.getpid())}
+    assert (gpu.memory_used_bytes, gpu.divided) == (5 << 30, True)
 
 
 @pytest.mark.parametrize(("state", "status", "told"), [(3, 0, "completed"), (2, 0, "state 2, status 0"), (0, 0, None)])
