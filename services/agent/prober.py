@@ -143,6 +143,7 @@ async def _told(*arguments: str, within_s: float) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
+        "-S",
         str(PROBE),
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,

@@ -11,6 +11,7 @@ import json
 import os
 import select
 import signal
+import site
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -63,6 +64,7 @@ def of_this_machine() -> dict[str, Any]:
     if not DRIVER.exists():
         return {"gpus": [], "versions": {}}
     try:
+        site.main()  # the probe is started without the packages of the environment, which take long to find
         return told_by(importlib.import_module("pynvml"))
     except ImportError as error:
         return _silent(f"the agent's Python cannot ask the driver: {error}")

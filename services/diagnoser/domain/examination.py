@@ -30,7 +30,7 @@ from services.diagnoser.domain.stages import LIMIT_ON_CPUS, stages_of_gang
 from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
 
-GEMM: Final = FigureRule("multiplication", "ms", more_is_better=False, effect=0.1, noise=0.025)
+GEMM: Final = FigureRule("multiplication", "ms", more_is_better=False, effect=0.12, noise=0.02)
 
 
 class Examination:

@@ -113,7 +113,7 @@ async def test_sound_nodes_are_green_and_the_search_is_short() -> None:
     ("fault", "node", "verdict", "words"),
     [
         ("slow-device:n-2:cpu-1:0.85", "n-2", "red", "cpu-1: multiplication is"),
-        ("corrupt-gemm:n-3:cpu-0", "n-3", "red", "CPU 0 computed wrong: checksum 785c3ffd"),
+        ("corrupt-gemm:n-3:cpu-0", "n-3", "red", "CPU 0 computed wrong: checksum 48167b6d"),
         ("missing-device:n-1:cpu-1", "n-1", "red", "CPU 1 did not finish"),
         ("read-only:n-4:/mnt/data", "n-4", "amber", "/mnt/data cannot be written"),
         ("clock-skew:n-2:2", "n-2", "amber", "its clock is off by 2.0 s"),
