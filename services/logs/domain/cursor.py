@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from services.logs.domain.varints import packed_varint, taken_varint
 from shared.errors import InvalidInputError, Violation
 
 CURSOR_MAX_CHARS: Final = 16_384
@@ -32,15 +33,15 @@ class Cursor:
 def encode_cursor(cursor: Cursor) -> str:
     """The cursor as text."""
     packed = bytearray()
-    _put(packed, _VERSION)
-    _put(packed, cursor.attempt)
+    packed += packed_varint(_VERSION)
+    packed += packed_varint(cursor.attempt)
     for role in sorted({role for role, _ in cursor.offsets}):
         indexes = {index: offset for (of, index), offset in cursor.offsets.items() if of == role}
-        _put(packed, len(role))
+        packed += packed_varint(len(role))
         packed += role.encode("ascii")
-        _put(packed, max(indexes) + 1)
+        packed += packed_varint(max(indexes) + 1)
         for index in range(max(indexes) + 1):
-            _put(packed, indexes.get(index, 0))
+            packed += packed_varint(indexes.get(index, 0))
     return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
 
@@ -55,38 +56,18 @@ def decode_cursor(text: str, place: str = "/header/last-event-id") -> Cursor:
 
 
 def _unpack(packed: bytes) -> Cursor:
-    version, at = _take(packed, 0)
+    version, at = taken_varint(packed, 0)
     if version != _VERSION:
         raise ValueError(version)
-    attempt, at = _take(packed, at)
+    attempt, at = taken_varint(packed, at)
     offsets: dict[Place, int] = {}
     while at < len(packed):
-        length, at = _take(packed, at)
+        length, at = taken_varint(packed, at)
         role = packed[at : at + length].decode("ascii")
-        count, at = _take(packed, at + length)
+        count, at = taken_varint(packed, at + length)
         if count > _MAX_INDEX:
             raise ValueError(count)
         for index in range(count):
-            offset, at = _take(packed, at)
+            offset, at = taken_varint(packed, at)
             offsets[role, index] = offset
     return Cursor(attempt, {place: offset for place, offset in offsets.items() if offset})
-
-
-def _put(packed: bytearray, number: int) -> None:
-    while number >= 0x80:
-        packed.append(number & 0x7F | 0x80)
-        number >>= 7
-    packed.append(number)
-
-
-def _take(packed: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = packed[at]
-        number |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return number, at
-        shift += 7
-        if shift > 63:
-            raise ValueError(shift)

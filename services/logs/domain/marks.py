@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.logs.domain.frames import MARKS_MAX_BYTES, Frame
+from services.logs.domain.varints import packed_varint, taken_varint
 
 MARKS_MAX: Final = 128
 _LEAST_SPACING_BYTES: Final = 64
@@ -57,10 +58,10 @@ def thinned(marks: Iterable[Mark], spacing: int = 0) -> Marks:
 
 def encode_marks(marks: Marks) -> bytes:
     """Marks of a frame that begins with the first of them; those that have no room any more are left out."""
-    packed = bytearray(_packed(marks.spacing))
+    packed = bytearray(packed_varint(marks.spacing))
     offset, millis = marks.each[0]
     for at, time_ms in marks.each[1:]:
-        one = _packed(at - offset) + _packed(_zigzag(time_ms - millis))
+        one = packed_varint(at - offset) + packed_varint(_zigzag(time_ms - millis))
         if len(packed) + len(one) > MARKS_MAX_BYTES:
             break
         packed += one
@@ -74,10 +75,10 @@ def marks_of(frame: Frame) -> Marks:
     if not frame.marks:
         return Marks(tuple(marks))
     offset, millis = marks[0]
-    spacing, at = _taken(frame.marks, 0)
+    spacing, at = taken_varint(frame.marks, 0)
     while at < len(frame.marks):
-        step, at = _taken(frame.marks, at)
-        change, at = _taken(frame.marks, at)
+        step, at = taken_varint(frame.marks, at)
+        change, at = taken_varint(frame.marks, at)
         offset, millis = offset + step, millis + _unzigzag(change)
         marks.append((offset, millis))
     return Marks(tuple(marks), spacing)
@@ -101,23 +102,3 @@ def _zigzag(number: int) -> int:
 
 def _unzigzag(number: int) -> int:
     return number // 2 if number % 2 == 0 else -(number + 1) // 2
-
-
-def _packed(number: int) -> bytes:
-    packed = bytearray()
-    while number >= 0x80:
-        packed.append(number & 0x7F | 0x80)
-        number >>= 7
-    packed.append(number)
-    return bytes(packed)
-
-
-def _taken(packed: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = packed[at]
-        number |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return number, at
-        shift += 7
