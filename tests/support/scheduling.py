@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+import httpx
 
 from services.scheduler.bootstrap import SchedulerService, bootstrap
 from services.scheduler.settings import SchedulerSettings
@@ -19,9 +23,10 @@ from shared.events import Event
 from shared.ids import UserId, new_job_id
 from shared.jobs import Job, JobState
 from shared.vault import Keyring
+from tests.support.http import calling
 from tests.support.jobs import role
 from tests.support.nats import NatsServer
-from tests.support.services import eventually
+from tests.support.services import LIMIT_S, eventually, running
 
 
 @dataclass
@@ -94,7 +99,7 @@ class Rig:
         assert found is not None
         return found
 
-    async def until(self, job: str, *states: JobState, limit_s: float = 20) -> Job:
+    async def until(self, job: str, *states: JobState, limit_s: float = LIMIT_S) -> Job:
         """The job as soon as it is in one of these states."""
 
         async def look() -> Job | None:
@@ -105,3 +110,21 @@ class Rig:
 
     def log(self, job: str, role_name: str = "worker", index: int = 0, attempt: int = 1) -> str:
         return (self.home / "gangs" / f"{job}-{attempt}" / "replicas" / f"{role_name}-{index}" / "log").read_text()
+
+
+@asynccontextmanager
+async def users_of(rig: Rig) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
+    """Clients of a running scheduler: the admin root, ada, who owns what the rig submits, and bob, a stranger."""
+    service = await rig.scheduler()
+    async with (
+        running(service),
+        calling(service.app, rig.token("root", admin=True)) as root,
+        calling(service.app, rig.token("ada")) as ada,
+        calling(service.app, rig.token("bob")) as bob,
+    ):
+
+        async def ready() -> bool | None:
+            return (await root.get("/readyz")).status_code == 200 or None
+
+        await eventually(ready)
+        yield {"root": root, "ada": ada, "bob": bob}

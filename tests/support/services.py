@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from shared.bus import Bus
 from shared.service import Service
 
 Found = TypeVar("Found")
+LIMIT_S: Final = 45.0
+"""How long a test waits for what must come: long, as nothing is won by failing sooner on a busy machine."""
 
 
 @asynccontextmanager
@@ -21,10 +23,10 @@ async def running(service: Service) -> AsyncIterator[Service]:
         yield service
     finally:
         await service.stop()
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, LIMIT_S)
 
 
-async def eventually(look: Callable[[], Awaitable[Found | None]], limit_s: float = 15) -> Found:
+async def eventually(look: Callable[[], Awaitable[Found | None]], limit_s: float = LIMIT_S) -> Found:
     """What `look` finds, as soon as it finds something."""
     async with asyncio.timeout(limit_s):
         while (found := await look()) is None:

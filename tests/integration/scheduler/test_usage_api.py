@@ -8,8 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 
 import httpx
 
@@ -18,31 +17,12 @@ from shared.bus.streams import USAGE
 from shared.events import Event
 from shared.jobs import JobState
 from tests.support.archiving import acknowledge_all
-from tests.support.http import calling
-from tests.support.scheduling import Rig
+from tests.support.scheduling import Rig, users_of
 from tests.support.services import eventually, running
 
 PRICED = {
     "price_micros_per_hour": 3_600_000_000
 }  # a micro for each microsecond: the amount is a thousand times the time
-
-
-@asynccontextmanager
-async def api(rig: Rig) -> AsyncIterator[dict[str, httpx.AsyncClient]]:
-    """Clients of a running scheduler: an admin, the owner of all jobs, a stranger."""
-    service = await rig.scheduler()
-    async with (
-        running(service),
-        calling(service.app, rig.token("root", admin=True)) as root,
-        calling(service.app, rig.token("ada")) as ada,
-        calling(service.app, rig.token("bob")) as bob,
-    ):
-
-        async def ready() -> bool | None:
-            return (await root.get("/readyz")).status_code == 200 or None
-
-        await eventually(ready)
-        yield {"root": root, "ada": ada, "bob": bob}
 
 
 async def billed(client: httpx.AsyncClient, job: str) -> dict:
@@ -62,7 +42,7 @@ async def ran(rig: Rig, name: str = "demo", **more) -> str:
 
 
 async def test_an_ended_job_is_billed_at_once_for_exactly_the_time_that_its_replicas_ran(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         job = await ran(rig, replicas=2)
         bill = await billed(users["ada"], job)
         attempt = (await rig.job(job)).attempt
@@ -75,7 +55,7 @@ async def test_an_ended_job_is_billed_at_once_for_exactly_the_time_that_its_repl
 
 
 async def test_a_running_job_shows_what_it_has_used_so_far(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         job = await rig.submit("sleep 60", resolved=PRICED)
         await rig.until(job, JobState.RUNNING)
         bill = (await users["ada"].get("/v1/usage/bill", params={"job": "demo"})).json()
@@ -84,7 +64,7 @@ async def test_a_running_job_shows_what_it_has_used_so_far(rig: Rig):
 
 
 async def test_usage_is_seen_by_the_owner_and_admins_also_after_the_job_was_deleted(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         job = await ran(rig)
         await billed(users["ada"], job)
         await rig.append(ev.Deleted(by="u-ada"), job)
@@ -103,7 +83,7 @@ async def test_usage_is_seen_by_the_owner_and_admins_also_after_the_job_was_dele
 
 
 async def test_events_and_lines_are_filtered_and_come_in_pages(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         ada = users["ada"]
         jobs = [await ran(rig, f"job-{number}") for number in range(2)]
         for job in jobs:
@@ -128,13 +108,13 @@ async def test_events_and_lines_are_filtered_and_come_in_pages(rig: Rig):
 
 
 async def test_an_archived_job_is_verified_by_a_scheduler_that_begins_anew(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         job = await ran(rig)
         bill = await billed(users["ada"], job)
     await acknowledge_all(rig.bus)
     assert await rig.bus.archive.put_away(job)
     shutil.rmtree(rig.home / "readmodels")
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         assert await billed(users["ada"], job) == bill
         for wanted in ({"job": job}, {}):
             (verified,) = (await users["ada"].get("/v1/usage/verification", params=wanted)).json()["items"]
@@ -142,7 +122,7 @@ async def test_an_archived_job_is_verified_by_a_scheduler_that_begins_anew(rig: 
 
 
 async def test_verification_finds_a_record_that_no_event_of_the_job_bears_out(rig: Rig):
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         job = await ran(rig)
         await billed(users["ada"], job)
         (verified,) = (await users["ada"].get("/v1/usage/verification", params={"job": job})).json()["items"]
@@ -172,7 +152,7 @@ async def test_an_attempt_that_ended_while_no_scheduler_was_there_is_metered_by_
     async with running(await rig.scheduler()):
         job = await rig.submit("sleep 0.3", resolved=PRICED)
         await rig.until(job, JobState.RUNNING)
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         await rig.until(job, JobState.SUCCEEDED)
         bill = await billed(users["ada"], job)
     assert bill["total"]["amountMicros"] > 0
@@ -201,7 +181,7 @@ async def test_a_scheduler_killed_again_and_again_bills_every_attempt_once(rig: 
     jobs = [await rig.submit(f"sleep 0.{n}", name=f"j{n}", replicas=1 + n % 2, resolved=PRICED) for n in range(8)]
     for _ in range(5):
         await killed_after(rig, chance.uniform(1.2, 2.2))
-    async with api(rig) as users:
+    async with users_of(rig) as users:
         for job in jobs:
             await rig.until(job, JobState.SUCCEEDED, limit_s=40)
             await billed(users["ada"], job)
