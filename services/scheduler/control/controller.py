@@ -13,6 +13,7 @@ and completes what its predecessor left half done.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime, timedelta
 from functools import partial
@@ -163,7 +164,19 @@ class Controller:
         """Begin with every live job, and with every gang that no job looks after any more."""
         self._world.take_all(self._jobs.live())
         self._has_taken_over = True
+        self._warn_of_foreign_jobs()
         self._look_at_all()
+
+    def _warn_of_foreign_jobs(self) -> None:
+        """Most likely the name of a cluster was changed by mistake: jobs there cannot end until it is named again."""
+        places = [job.attempt.placement for job in self._jobs.live() if job.attempt.ended is None]
+        counts = Counter(
+            place.cluster for place in places if place is not None and not self._gangs.knows(place.cluster)
+        )
+        for cluster in counts.keys() - set(self._clusters):
+            self._log.error(
+                "cluster_not_in_settings", cluster=cluster, jobs=counts[cluster], settings_name=sorted(self._clusters)
+            )
 
     def _look_at_all(self) -> None:
         """A cluster has told all that it has, or this is the beginning."""
@@ -232,7 +245,10 @@ class Controller:
         placement = job.attempt.placement
         if placement is None or job.attempt.ended is not None or self._gangs.knows(placement.cluster):
             return True
-        self._troubles.unknown(gang, placement.cluster)
+        if placement.cluster in self._clusters:
+            self._troubles.unknown(gang, placement.cluster)
+        else:
+            self._troubles.foreign(gang, placement.cluster, self._clusters)
         return False
 
     def _prepare(self, job: Job, gang: str, write: Write, now: datetime) -> None:

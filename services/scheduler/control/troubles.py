@@ -8,7 +8,7 @@ nobody's business, so that an error of the system is told without them, and an u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from services.scheduler.domain.holdups import holdups_sentence
@@ -35,6 +35,13 @@ class Troubles:
         """What became of the gang cannot be told, as its cluster has not answered yet."""
         self._sentences[gang] = (
             f"cluster {cluster} does not answer, so that nothing is known of what runs there; it is left as it is"
+        )
+
+    def foreign(self, gang: str, cluster: str, clusters: Collection[str]) -> None:
+        """The gang is in a cluster that the settings do not name any more."""
+        self._sentences[gang] = (
+            f"cluster {cluster} is not in the scheduler's settings any more, which name {', '.join(clusters)}; what "
+            f"runs there is left as it is until an admin names {cluster} again"
         )
 
     def over(self, gang: str) -> None:

@@ -137,6 +137,6 @@ class ClusterEngines:
         if isinstance(observation, CaughtUp):
             self._cluster_of.update(dict.fromkeys(observation.gangs, cluster))
             self._caught_up.add(cluster)
-            return replace(observation, cluster=cluster if len(self._engines) > 1 else "")
+            return replace(observation, cluster=cluster if len(self._engines) > 1 else observation.cluster)
         self._cluster_of[observation.replica.gang] = cluster
         return observation

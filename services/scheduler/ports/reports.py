@@ -78,7 +78,8 @@ class ReplicaExited:
 class CaughtUp:
     """All that happened before `observe` was called is told; the engine knows these gangs and no others.
 
-    Where several clusters are observed together each of them catches up for itself.
+    An engine that knows only gangs of the cluster with its own name says so: nothing is known of others then. Where
+    several clusters are observed together each of them catches up for itself.
     """
 
     gangs: frozenset[GangId]

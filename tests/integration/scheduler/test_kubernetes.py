@@ -106,5 +106,27 @@ async def test_a_scheduler_that_comes_back_looks_after_the_gang_that_runs(rig: R
             await eventually(none_left)
 
 
+async def test_what_runs_is_left_as_it_is_while_its_cluster_goes_by_another_name(rig: Rig, cluster: Cluster):
+    async with kubelets(cluster, "a"):
+        async with running(await rig.scheduler(**on(cluster))):
+            job = await rig.submit(resolved_image=IMAGE)
+            await rig.until(job, JobState.RUNNING)
+        async with (
+            running(await rig.scheduler(cluster="prod", **on(cluster))) as renamed,
+            calling(renamed.app, rig.token()) as http,
+        ):
+
+            async def told() -> bool | None:
+                answer = await http.get(f"/v1/queue/{job}")
+                return (answer.is_success and "until an admin names main again" in answer.json()["summary"]) or None
+
+            await eventually(told)
+            assert (await rig.job(job)).state is JobState.RUNNING
+        async with running(await rig.scheduler(**on(cluster))):
+            await rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
+            done = await rig.until(job, JobState.STOPPED)
+            assert {replica.exit.cause for replica in done.attempt.replicas.values()} == {"stopped"}
+
+
 async def pods_in(cluster: Cluster) -> list[dict]:
     return (await cluster.api.get(cluster.path("pods"))).body["items"]

@@ -70,7 +70,8 @@ class Observer:
             self._dirty.update((gang, {ALL}) for gang in known)
             for observation in tuple(self._news()):
                 yield observation
-            yield CaughtUp(frozenset(life.record.id for life in map(picture.gangs.get, known) if life and life.record))
+            lives = [life for life in map(picture.gangs.get, known) if life]
+            yield CaughtUp(frozenset(life.record.id for life in lives if life.record), self._cluster)
             while True:
                 await self._wait()
                 for observation in tuple(self._news()):

@@ -51,12 +51,12 @@ async def test_what_is_known_comes_first_and_then_that_this_was_all():
     scene = Scene(RELEASED)
     scene.picture.take_pods(Changed(RUNNING))
     assert (await scene.next()).id == f"{REF.id}/started"
-    assert await scene.next() == CaughtUp(frozenset({RELEASED.id}))
+    assert await scene.next() == CaughtUp(frozenset({RELEASED.id}), "main")
 
 
 async def test_a_forgotten_gang_is_not_told_of():
     scene = Scene(replace(RELEASED, phase="forgotten"))
-    assert await scene.next() == CaughtUp(frozenset())
+    assert await scene.next() == CaughtUp(frozenset(), "main")
 
 
 async def test_each_fact_is_told_once():
