@@ -6,7 +6,7 @@ those that are missing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,6 +24,7 @@ from shared.admission.references import (
     secret_violation,
 )
 from shared.admission.sizes import size_violations
+from shared.admission.wholes import Sized, whole_violations
 from shared.catalog import Cluster, Project
 from shared.catalog.access import DEFAULT_PROJECT, may_use_project
 from shared.catalog.fields import FILE_SCHEME, file_path
@@ -105,13 +106,31 @@ def _answers(parts: JobParts, world: World, found: Cluster | Violation | None) -
         violation = secret_violation(secret, place, world.catalog, world.asker)
         if violation is not None:
             yield place, violation
+    yield from _roles(parts, world, cluster)
+
+
+def _roles(parts: JobParts, world: World, cluster: Cluster | None) -> Iterator[tuple[str, Answer]]:
+    """What each role means, and what is wrong with it in its cluster."""
+    name, taken = cluster.name if cluster else None, {}
     for index, role in parts.roles.items():
-        place, taken = pointer(("spec", "roles", index)), role_of(index, role, world, cluster.name if cluster else None)
-        yield place, taken
-        if isinstance(taken, ResolvedRole) and cluster is not None:
-            yield from ((place, violation) for violation in size_violations(index, taken, role.replicas, cluster))
-            unplaced = gang_scheduler_violations(index, taken.pool_name, cluster, world.catalog)
-            yield from ((place, violation) for violation in unplaced)
+        answer = role_of(index, role, world, name)
+        yield pointer(("spec", "roles", index)), answer
+        if isinstance(answer, ResolvedRole):
+            taken[index] = Sized(answer, role.replicas)
+    if cluster is not None:
+        for index, sized in taken.items():
+            wrong = gang_scheduler_violations(index, sized.role.pool_name, cluster, world.catalog)
+            yield from (("", violation) for violation in wrong)
+        yield from (("", violation) for violation in _sizes(taken, parts, cluster))
+
+
+def _sizes(taken: Mapping[int, Sized], parts: JobParts, cluster: Cluster) -> Iterator[Violation]:
+    """What is wrong with the sizes of roles: one by one, or else with all of them together."""
+    wrong = [each for index, one in taken.items() for each in size_violations(index, one.role, one.replicas, cluster)]
+    yield from wrong
+    if not wrong and len(taken) == len(parts.roles):
+        hard = parts.topology.level if parts.topology is not None and parts.topology.mode == "hard" else None
+        yield from whole_violations(tuple(taken.values()), hard, cluster)
 
 
 def _place(place: str, answer: Answer) -> Iterator[Place]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shared.catalog import Cluster
-from shared.catalog.fields import format_cpu
 from shared.catalog.places import NodeShape
 from shared.documents.fields import shown
 from shared.errors import Violation
@@ -20,7 +19,7 @@ from shared.units import format_bytes
 def size_violations(index: int, role: ResolvedRole, replicas: int, cluster: Cluster) -> Iterator[Violation]:
     """What is wrong with the size of a role."""
     shapes = [shape for shape in cluster.spec.shapes if role.pool_name in shape.pools]
-    most = sum(shape.nodes * _holds(shape, role) for shape in shapes)
+    most = sum(shape.nodes * holds(shape, role) for shape in shapes)
     if not shapes or most >= replicas:
         return
     if most:
@@ -32,26 +31,29 @@ def size_violations(index: int, role: ResolvedRole, replicas: int, cluster: Clus
     else:
         sentence = (
             f"no node of pool {shown(role.pool_name)} is as large as a replica of {role.instance_type} "
-            f"({_amounts(role.cpu_millis, role.memory_bytes, role.gpu_count)}); the largest has {_largest(shapes)}"
+            f"({amounts_text(role.cpu_millis, role.memory_bytes, role.gpu_count)}); the largest has {_largest(shapes)}"
         )
         yield Violation(f"/spec/roles/{index}/instanceType", "never-fits", sentence)
 
 
-def _holds(shape: NodeShape, role: ResolvedRole) -> int:
+def holds(shape: NodeShape, role: ResolvedRole) -> int:
     """How many replicas of the role an empty node of this shape holds."""
     held = min(shape.cpu_millis // role.cpu_millis, shape.memory_bytes // role.memory_bytes)
-    return min(held, _gpus(shape, role.gpu_model) // role.gpu_count) if role.gpu_count else held
+    return min(held, gpus_of(shape, role.gpu_model) // role.gpu_count) if role.gpu_count else held
 
 
-def _gpus(shape: NodeShape, model: str | None) -> int:
+def gpus_of(shape: NodeShape, model: str | None) -> int:
+    """GPUs of a node of this shape: of one model, or all."""
     return shape.gpus.get(model, 0) if model else sum(shape.gpus.values())
 
 
 def _largest(shapes: list[NodeShape]) -> str:
-    largest = max(shapes, key=lambda shape: (_gpus(shape, None), shape.cpu_millis, shape.memory_bytes))
-    return _amounts(largest.cpu_millis, largest.memory_bytes, _gpus(largest, None))
+    largest = max(shapes, key=lambda shape: (gpus_of(shape, None), shape.cpu_millis, shape.memory_bytes))
+    return amounts_text(largest.cpu_millis, largest.memory_bytes, gpus_of(largest, None))
 
 
-def _amounts(cpu_millis: int, memory_bytes: int, gpus: int) -> str:
-    parts = [f"{format_cpu(cpu_millis)} cores", f"{format_bytes(memory_bytes)} of memory"]
+def amounts_text(cpu_millis: int, memory_bytes: int, gpus: int) -> str:
+    """Amounts in words."""
+    cores = f"{cpu_millis / 1000:g} {'core' if cpu_millis == 1000 else 'cores'}"
+    parts = [cores, f"{format_bytes(memory_bytes)} of memory"]
     return ", ".join([*parts, f"{gpus} GPUs"] if gpus else parts)

@@ -29,8 +29,18 @@ class NodeShape(Document):
     gpus: Mapping[Text, StrictInt] = Field({}, description="an object of GPU models, each with its number")
 
 
+class NodeDomain(Document):
+    """What some leaves or spines have: so many nodes of each shape, by its place in the list of shapes."""
+
+    level: Literal["leaf", "spine"] = Field(description="'leaf' or 'spine'")
+    nodes: Mapping[Text, StrictInt] = Field(description="an object of places in shapes, each with a number of nodes")
+
+
 class ClusterSpec(Document):
-    """What the engine of a cluster can do, and what sizes it has; no schemes, prefixes, shapes: it does not say."""
+    """What the engine of a cluster can do, and what sizes it has.
+
+    No schemes, prefixes, shapes or domains: it does not say.
+    """
 
     mounts: StrictBool = Field(default=True, description=ON_OFF)
     mounts_hint: Text = Field("", description="a sentence that says what would make mounts possible")
@@ -40,6 +50,7 @@ class ClusterSpec(Document):
     volcano: StrictBool = Field(default=True, description=ON_OFF)
     volcano_hint: Text = Field("", description="a sentence that says what would make Volcano possible")
     shapes: tuple[NodeShape, ...] = Field((), description="a list of node shapes")
+    domains: tuple[NodeDomain, ...] = Field((), description="a list of what single leaves and spines have")
     first: StrictBool = Field(default=False, description=ON_OFF)
     """Whether jobs that name no cluster get this one."""
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from shared.documents.fields import Name
 from shared.documents.parsing import ModelT, parse
 from shared.jobspec.draft import Draft
-from shared.jobspec.models import CodeChoice, ImageChoice, ImageField, Mount, Role
+from shared.jobspec.models import CodeChoice, ImageChoice, ImageField, Mount, Role, Topology
 
 _NAME: Final = TypeAdapter(Name)
 _FILLING_OF_MOUNT: Final = {"mountPath": "/mnt/data"}
@@ -40,6 +40,7 @@ class JobParts:
     mounts: Mapping[int, Mount] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[int, Role] = field(default_factory=dict)
+    topology: Topology | None = None
 
     @classmethod
     def of(cls, draft: Draft) -> Self:
@@ -54,6 +55,7 @@ class JobParts:
             mounts=_each(draft, "mounts", Mount, _FILLING_OF_MOUNT),
             secrets={name: str(secret) for name, secret in _secrets(draft).items()},
             roles=_each(draft, "roles", Role, _FILLING_OF_ROLE),
+            topology=parse(Topology, draft.raw("spec", "topology"))[0],
         )
 
 

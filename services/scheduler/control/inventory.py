@@ -99,8 +99,8 @@ class InventoryKeeper:
 
     async def _keep_cluster(self, inventory: Inventory) -> None:
         """Have the cluster's document say what the engine can do and how large its nodes are."""
-        shapes = self._registry.shapes(self._cluster)
-        wanted = _cluster_document(self._cluster, inventory, shapes, is_first=self._is_first)
+        capacity = self._registry.capacity(self._cluster)
+        wanted = _cluster_document(self._cluster, inventory, capacity, is_first=self._is_first)
         if wanted == self._told:
             return
         view = await self._catalog.refresh()
@@ -145,10 +145,10 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
     )
 
 
-def _cluster_document(name: str, inventory: Inventory, shapes: list[dict[str, Any]], *, is_first: bool) -> Cluster:
+def _cluster_document(name: str, inventory: Inventory, capacity: dict[str, Any], *, is_first: bool) -> Cluster:
     mounts = {"mounts": not inventory.no_mounts_because, "mountsHint": inventory.no_mounts_because}
     volumes = {"schemes": list(inventory.schemes), "filePrefixes": list(inventory.file_prefixes)}
     volcano = {"volcano": not inventory.no_volcano_because, "volcanoHint": inventory.no_volcano_because}
-    spec = {**mounts, **volumes, **volcano, "engine": inventory.engine, "shapes": shapes, "first": is_first}
+    spec = {**mounts, **volumes, **volcano, "engine": inventory.engine, **capacity, "first": is_first}
     document = {"apiVersion": "trainmaster/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
     return Cluster.model_validate(document)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 
 from services.scheduler.control.world import World
-from services.scheduler.domain.capacity import shape_documents
+from services.scheduler.domain.capacity import capacity_document
 from services.scheduler.domain.node_life import NodeLife, NodeRecord, change_of, folded, is_shown, lives, report_of
 from services.scheduler.domain.nodes import Node, NodeState
 from services.scheduler.metrics import SchedulerMetrics
@@ -77,10 +77,10 @@ class NodeRegistry:
         """What the events say of a node, by id."""
         return self._records.get(node)
 
-    def shapes(self, cluster: str) -> list[dict[str, Any]]:
-        """How large the nodes are, those included that are not ready now: `spec.shapes` of the cluster's document."""
+    def capacity(self, cluster: str) -> dict[str, Any]:
+        """How large nodes and domains are, those included that are not ready now, as the cluster's document has it."""
         nodes = (life.node for life in self._lives.values() if life.node.cluster == cluster)
-        return shape_documents(nodes, self._world.pools)
+        return capacity_document(nodes, self._world.pools)
 
     def offer(self, cluster: str, nodes: Iterable[Node]) -> None:
         """The cluster's engine has these nodes now; one that another cluster has already is left out."""

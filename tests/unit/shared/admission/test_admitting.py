@@ -223,6 +223,19 @@ def test_sizes_that_can_never_fit_are_refused_beside_all_else_that_is_wrong() ->
     assert ("/spec/roles/0/replicas", "never-fits") in found
 
 
+def test_sizes_of_all_roles_together_are_judged_where_each_alone_is_right() -> None:
+    shape = {"pools": ["main"], "nodes": 2, "cpuMillis": 1000, "memoryBytes": 1 << 30, "gpus": {}}
+    alone = {"level": "leaf", "nodes": {"0": 1}}
+    cluster = made(Cluster, "main", {"shapes": [shape], "domains": [alone]})
+    document = changed(small_job_document(), "/spec/topology", {"mode": "hard", "level": "leaf"})
+    document["spec"]["roles"][0]["replicas"] = 2
+    assert codes(document, cluster) == [("/spec/topology", "never-fits")]
+    document["spec"]["roles"].append({**document["spec"]["roles"][0], "name": "more"})
+    assert codes(document, cluster) == [("/spec/roles", "never-fits"), ("/spec/topology", "never-fits")]
+    document["spec"]["roles"][0]["replicas"] = 3
+    assert codes(document, cluster) == [("/spec/roles/0/replicas", "never-fits")]
+
+
 def clustered(*schemes: str) -> Cluster:
     return made(Cluster, "main", {"schemes": list(schemes)})
 
