@@ -11,7 +11,6 @@ the time. How often a collective is made again is said by rank 0 to all, since a
 
 from __future__ import annotations
 
-import socket
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from torch import distributed
 
 from .devices import Device
 from .steady import Steady
+from .tcp import listening
 
 PINGS = 40
 SHORT_BYTES = 8
@@ -53,7 +53,7 @@ class Store:
     """The store that this rank keeps for groups whose first member it is."""
 
     def __init__(self, host: str) -> None:
-        listener = socket.create_server((host, 0), backlog=128)
+        listener = listening(host)
         self.port = int(listener.getsockname()[1])
         # The store takes the descriptor over, and listens on this address alone.
         self._store = distributed.TCPStore(

@@ -85,12 +85,18 @@ def receive(connection: socket.socket) -> tuple[bytes, int, bytearray]:
     return kind, key, data
 
 
+def listening(host: str) -> socket.socket:
+    """A socket that others connect to at this address, at a port that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, 0), family=family, backlog=128)
+
+
 class Server:
     """Answers other workers: `P` comes back as it is, `D` asks for a block, `U` brings one, `R` is part of a ring."""
 
     def __init__(self, host: str) -> None:
         self.token = secrets.token_hex(_TOKEN_CHARS // 2)
-        self._listener = socket.create_server((host, 0), backlog=64)
+        self._listener = listening(host)
         self.port = self._listener.getsockname()[1]
         self._parts: dict[int, queue.Queue[bytearray]] = {}
         self._lock = threading.Lock()

@@ -27,11 +27,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 
 {{- define "trainmaster.image" -}}
-{{- with .Values.image -}}
+{{- include "trainmaster.imageOf" (dict "root" . "image" .Values.image) -}}
+{{- end -}}
+
+{{- /* Called with (dict "root" $ "image" values of an image). */ -}}
+{{- define "trainmaster.imageOf" -}}
+{{- with .image -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ .repository }}:{{ .tag | default $.root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end -}}

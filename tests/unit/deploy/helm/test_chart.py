@@ -28,7 +28,12 @@ EVERYTHING: dict[str, Any] = {
     "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
     "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
     "jobs": {"namespace": "jobs", "volcano": True},
-    "agent": {"seesProcesses": True},
+    "agent": {
+        "seesProcesses": True,
+        "image": {"repository": "registry.example/agent", "tag": "cpu"},
+        "gpus": {"enabled": True, "nodeSelector": {"gpu": "yes", "kind": "work"}, "image": {"tag": "cuda"}},
+        "infiniband": {"enabled": True, "resource": "rdma/hca"},
+    },
     "backup": {"enabled": True},
     "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
 }
@@ -85,7 +90,7 @@ def test_only_scheduler_and_agent_get_a_token(manifests: list[Manifest]) -> None
         for workload in of_kind(manifests, *WORKLOADS)
         if pod_of(workload)["automountServiceAccountToken"]
     }
-    assert with_token - {"agent"} == {"scheduler"}
+    assert with_token - {"agent", "agent-gpus"} == {"scheduler"}
     assert not any(account["automountServiceAccountToken"] for account in of_kind(manifests, "ServiceAccount"))
 
 
@@ -140,7 +145,77 @@ def test_the_agent_sees_processes_of_others_only_where_asked_for(plain: list[Man
     assert "add" not in pod_of(without)["containers"][0]["securityContext"]["capabilities"]
     pod = pod_of(named(wanted, "DaemonSet", "tm-trainmaster-agent"))
     assert pod["hostPID"] is True
-    assert pod["containers"][0]["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE"]
+    assert "SYS_PTRACE" in pod["containers"][0]["securityContext"]["capabilities"]["add"]
+
+
+def agents(values: dict[str, Any]) -> tuple[Manifest, Manifest]:
+    """The pods of the agents of nodes without and with GPUs."""
+    found = render({"agent": values})
+    plain, gpus = (named(found, "DaemonSet", f"tm-trainmaster-{name}") for name in ("agent", "agent-gpus"))
+    return pod_of(plain), pod_of(gpus)
+
+
+def matches(pod: Manifest, labels: dict[str, str]) -> bool:
+    """Whether a node with these labels gets the pod."""
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    operators = {"In": lambda value, values: value in values, "NotIn": lambda value, values: value not in values}
+    return any(
+        all(operators[each["operator"]](labels.get(each["key"]), each["values"]) for each in term["matchExpressions"])
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+@pytest.mark.parametrize("labels", [{}, {"gpu": "yes"}, {"kind": "work"}, {"gpu": "yes", "kind": "work"}])
+def test_every_node_gets_one_agent_and_those_with_gpus_the_one_that_sees_them(labels: dict[str, str]) -> None:
+    plain, gpus = agents(
+        {
+            "gpus": {
+                **EVERYTHING["agent"]["gpus"],
+                "nodeSelector": {"gpu": "yes", "kind": "work", "nvidia.com/gpu.present": None},
+            }
+        }
+    )
+    assert (matches(plain, labels), matches(gpus, labels)) == (len(labels) < 2, len(labels) == 2)
+
+
+def test_only_the_agent_of_nodes_with_gpus_sees_them_and_neither_asks_the_kubelet_for_any() -> None:
+    plain, gpus = agents({"gpus": {"enabled": True}})
+    told = [{each["name"]: each.get("value") for each in pod["containers"][0]["env"]} for pod in (plain, gpus)]
+    assert "NVIDIA_VISIBLE_DEVICES" not in told[0]
+    assert (told[1]["NVIDIA_VISIBLE_DEVICES"], told[1]["TRAINMASTER_NODE_GPUS"]) == ("all", "true")
+    assert (plain.get("runtimeClassName"), gpus["runtimeClassName"]) == (None, "nvidia")
+    assert [set(pod["containers"][0]["resources"]["limits"]) for pod in (plain, gpus)] == [{"memory"}, {"memory"}]
+
+
+def test_agents_have_images_of_their_own_where_these_are_given() -> None:
+    found = render(EVERYTHING)
+    images = [pod_of(each)["containers"][0]["image"] for each in of_kind(found, "DaemonSet")]
+    assert images == ["registry.example/agent:cpu", "registry.example/agent:cuda"]
+
+
+def test_infiniband_takes_a_shared_adapter_or_else_privileges_and_the_nodes_network() -> None:
+    shared, _ = agents({"gpus": {"enabled": True}, "infiniband": {"enabled": True, "resource": "rdma/hca"}})
+    assert shared["containers"][0]["resources"]["limits"]["rdma/hca"] == 1
+    assert shared["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert "hostNetwork" not in shared
+    found = render({"agent": {"infiniband": {"enabled": True}}})
+    (agent,) = of_kind(found, "DaemonSet")
+    assert pod_of(agent)["containers"][0]["securityContext"]["privileged"] is True
+    assert pod_of(agent)["hostNetwork"] is True
+    for version in KUBERNETES:
+        kubernetes_validate.validate(agent, version, strict=True)
+
+
+def test_only_agents_reach_the_tests_of_agents(plain: list[Manifest]) -> None:
+    policy = named(plain, "NetworkPolicy", "tm-trainmaster-agent")["spec"]
+    (rule,) = policy["ingress"]
+    assert rule == {"from": [{"podSelector": policy["podSelector"]}]}
+    (chosen,) = policy["podSelector"]["matchExpressions"]
+    labels = named(render(EVERYTHING), "DaemonSet", "tm-trainmaster-agent-gpus")["spec"]["template"]["metadata"][
+        "labels"
+    ]
+    assert labels.items() >= policy["podSelector"]["matchLabels"].items()
+    assert labels[chosen["key"]] in chosen["values"]
 
 
 def test_the_private_key_and_every_password_reach_their_owner_alone(plain: list[Manifest]) -> None:
@@ -234,6 +309,9 @@ def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[M
         ({"restore": "2030-01-01T00-00-00.000Z"}, "so backup.enabled must be true"),
         ({"ingress": {"enabled": True}}, "ingress.host must be the name"),
         ({"nats": {"tls": {"mode": "existing"}}}, "nats.tls.existingSecret must name the Secret"),
+        ({"agent": {"gpus": {"nodeSelector": {"nvidia.com/gpu.present": None}}}}, "at '/agent/gpus/nodeSelector'"),
+        ({"agent": {"infiniband": {"resource": "hca"}}}, "at '/agent/infiniband/resource'"),
+        ({"agent": {"image": {"name": "x"}}}, "at '/agent/image'"),
         ({"nats": {"tls": {"mode": "certManager"}}}, "nats.tls.issuerRef must name the issuer"),
     ],
 )
@@ -278,7 +356,7 @@ def test_a_further_cluster_gets_the_agent_and_the_schedulers_rights_alone() -> N
     )
     assert {each["kind"] for each in of_kind(found, *WORKLOADS)} == {"DaemonSet"}
     kinds = {"Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    assert {each["kind"] for each in found} == {"DaemonSet", *kinds}
+    assert {each["kind"] for each in found} == {"DaemonSet", "NetworkPolicy", *kinds}
     (agent,) = of_kind(found, "DaemonSet")
     given = {each["name"]: each.get("value") for each in pod_of(agent)["containers"][0]["env"]}
     assert given["TRAINMASTER_NATS_URL"] == "nats://nats.example:4222"
