@@ -6,8 +6,9 @@ offset is that of the first byte within the file; an empty chunk with `Tm-End` s
 that was truncated or replaced under the agent begins anew at offset 0 with the next *generation* (`Tm-Generation`, 1
 where it is left out), so that bytes of different content can never meet at one offset.
 
-A chunk may tell in `Tm-Phase` which phase the replica has declared in its phase file; one that tells nothing else is an
-empty chunk at offset 0, which is behind or at whatever anybody has, and so moves nobody.
+A chunk may tell in `Tm-Phase` which phase the replica has declared in its phase file, and in `Tm-Checkpoint` the
+furthest file that the attempt has written in its checkpoint directory; one that tells nothing else is an empty chunk at
+offset 0, which is behind or at whatever anybody has, and so moves nobody.
 
 `logs` announces on `tm.kept.<job>.<attempt>.<role>.<index>` how far a file is durable. Chunks may be lost, repeated or
 reordered on the way; the announced offset is what an agent goes by, and `gap` tells it to send again from there.
@@ -90,6 +91,7 @@ class Chunk:
 
     `times` are pairs of an offset and the time in Unix milliseconds at which the bytes from there on were there.
     `phase` is what the replica's phase file declares; empty: no phase any more, None: nothing is told of it.
+    `checkpoint` is a path below the checkpoint directory; None: nothing is told of it.
     """
 
     file: FileRef
@@ -100,6 +102,7 @@ class Chunk:
     node: str = ""
     end: int | None = None
     phase: str | None = None
+    checkpoint: str | None = None
 
     @property
     def stop(self) -> int:
@@ -143,6 +146,8 @@ def chunk_headers(chunk: Chunk) -> dict[str, str]:
         headers["Tm-End"] = str(chunk.end)
     if chunk.phase is not None:
         headers["Tm-Phase"] = chunk.phase or _NO_PHASE
+    if chunk.checkpoint is not None:
+        headers["Tm-Checkpoint"] = _quoted(chunk.checkpoint)
     return headers
 
 
@@ -159,6 +164,7 @@ def decode_chunk(subject: str, headers: Mapping[str, str] | None, data: bytes) -
             node=given.get("Tm-Node", ""),
             end=_count(given["Tm-End"]) if "Tm-End" in given else None,
             phase=_phase_of(given["Tm-Phase"]) if "Tm-Phase" in given else None,
+            checkpoint=_checkpoint_of(_unquoted(given["Tm-Checkpoint"])) if "Tm-Checkpoint" in given else None,
         )
     except (KeyError, ValueError) as error:
         raise MalformedChunkError(f"message on {subject} is no chunk: {_why(error)}") from error
@@ -242,6 +248,12 @@ def _phase_of(text: str) -> str:
     if text != _NO_PHASE and not re.fullmatch(_LABEL, text):
         raise ValueError(f"phase {text[:80]!r} is no name of a-z, 0-9 and -")
     return "" if text == _NO_PHASE else text
+
+
+def _checkpoint_of(path: str) -> str:
+    if not is_safe_path(path):
+        raise ValueError(f"checkpoint {path[:80]!r} is no relative path")
+    return path
 
 
 def _times_of(text: str) -> Times:

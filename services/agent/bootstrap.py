@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from services.agent.arrivals import Arrivals
 from services.agent.bench import Bench
+from services.agent.checkpoints import Checkpoints
 from services.agent.courier import Courier, Times, at_once
 from services.agent.deep import DeepTests
 from services.agent.gangs import Gangs
@@ -60,14 +61,16 @@ class Agent:
         }
         self._link = Link(settings, arrivals, verbs)
         courier, marks = Courier(self._link, times, at_once), PhaseMarks(self._link)
-        self._log_lane = LogLane(self._gangs, courier, arrivals, self._inotify, marks)
         self._wake = arrivals.wake["log"].set
+        self._checkpoints = Checkpoints(self._gangs, self._link, self._wake)
+        self._log_lane = LogLane(self._gangs, courier, arrivals, self._inotify, marks, self._checkpoints)
         self._sampler = Sampler(self._gangs, self._host.look, self._wake, settings.sample_s)
         self._event_file_lane = EventFileLane(self._gangs, Courier(self._link, times, asyncio.to_thread), arrivals)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Ship until stopping; what is kept by then is remembered."""
-        works = [self._link.connect(), self._log_lane.run(), self._event_file_lane.run(), self._sampler.run()]
+        ships = (self._log_lane.run(), self._event_file_lane.run(), self._checkpoints.run())
+        works = [self._link.connect(), *ships, self._sampler.run()]
         works += [self._workers.watch(), *self._host.works(self._wake)]
         connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
         connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)

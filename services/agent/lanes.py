@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from services.agent.arrivals import Arrivals
+from services.agent.checkpoints import Checkpoints
 from services.agent.courier import Courier
 from services.agent.gangs import Gangs
 from services.agent.inotify import Inotify
@@ -35,9 +36,16 @@ class LogLane:
     """Finds replicas, ships logs, samples and phases, notices their ends, remembers, and finishes what is kept."""
 
     def __init__(
-        self, gangs: Gangs, courier: Courier, arrivals: Arrivals, inotify: Inotify, phases: PhaseMarks
+        self,
+        gangs: Gangs,
+        courier: Courier,
+        arrivals: Arrivals,
+        inotify: Inotify,
+        phases: PhaseMarks,
+        checkpoints: Checkpoints,
     ) -> None:
         self._phases = phases
+        self._checkpoints = checkpoints
         self._gangs = gangs
         self._courier = courier
         self._arrivals = arrivals
@@ -60,7 +68,7 @@ class LogLane:
         """Look at everything once and send what there is."""
         self._woken.clear()
         check_paths = self._scan(now)
-        await self._look(check_paths=check_paths)
+        await self._look(now, check_paths=check_paths)
         self._save(now)
         if check_paths:
             await self._phases.send(self._replicas(), now)
@@ -81,9 +89,13 @@ class LogLane:
                 self._arrivals.wake["tb"].set()
         return due
 
-    async def _look(self, *, check_paths: bool) -> None:
+    async def _look(self, now: float, *, check_paths: bool) -> None:
         """The end is looked for first: what the log holds after it is all that it will ever hold."""
-        ended = [replica for replica in self._replicas() if not replica.log.tail.complete and replica.has_ended()]
+        ended = [
+            replica
+            for replica in self._replicas()
+            if not replica.log.tail.complete and replica.has_ended() and not self._checkpoints.holds_end(replica, now)
+        ]
         files = [file for replica in self._replicas() for file in replica.own_files()]
         await self._courier.look(files, check_paths=check_paths or bool(ended))
         for replica in ended:

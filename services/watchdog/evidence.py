@@ -40,7 +40,7 @@ class Evidence:
         key = job.id, job.attempt.number
         progress = self._memory.progress(*key)
         told = Progress(epoch=progress.epoch, step=progress.step) if progress else None
-        return Heard(self._memory.found(*key), told)
+        return Heard(self._memory.found(*key), told, self._memory.checkpoint(*key))
 
     async def await_cause(self, job: Job, replicas: Sequence[EventReplica]) -> None:
         """Return once these logs are read to their ends, or a moment has passed: they decide nothing, only explain."""

@@ -16,7 +16,7 @@ import asyncio
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -239,8 +239,7 @@ class PartitionScanner:
             return chunk
         self._clocks.note(chunk.node, chunk.times[-1][1], int(arrived_at.timestamp() * 1000))
         times = tuple((offset, self._clocks.corrected_ms(chunk.node, millis)) for offset, millis in chunk.times)
-        file, end, phase = chunk.file, chunk.end, chunk.phase
-        return Chunk(file, chunk.offset, chunk.data, chunk.generation, times, chunk.node, end, phase)
+        return replace(chunk, times=times)
 
     async def _note(
         self, batch: _Batch, watched: Watched, replica: ReplicaRef, hits: Sequence[Hit], at: datetime

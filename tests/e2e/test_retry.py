@@ -106,6 +106,19 @@ def test_a_preset_row_on_one_line_is_retried_and_on_two_lines_is_not(platform: P
     assert "no rule decides" in attempts[0]["decision"]["reason"]
 
 
+def test_a_silent_job_is_tried_again_for_as_long_as_each_attempt_saves_a_further_checkpoint(platform: Platform) -> None:
+    save = (
+        "if [ $TM_ATTEMPT -lt 3 ]; then mkdir -p $TM_CHECKPOINT_DIR; touch $TM_CHECKPOINT_DIR/step-$TM_ATTEMPT.pt; fi"
+    )
+    command = f"{save}; echo 'Name or service not known'; exit 1"
+    job = submit(platform, "silent-saver", command, policy("Advanced", 5), checkpoint={"dir": "/mnt/data/saved"})
+    ended(platform, job)
+    decisions = [event["data"] for event in events(platform, job, "retry.decided")]
+    assert [each.get("checkpoint") for each in decisions] == ["step-1.pt", "step-2.pt", None]
+    assert [each["retry"] for each in decisions] == [True, True, False]
+    assert "came no further" in decisions[-1]["reason"]
+
+
 def test_last_words_of_a_survivor_decide(platform: Platform) -> None:
     command = (
         'if [ "$RANK" = 1 ]; then exit 1; fi; sleep 2; '

@@ -3,7 +3,8 @@
 The keys are `job`, `attempt`, `role`, `index`, `node`, `started_at`, `log` (relative to the replica's directory) and
 `tensorboard`: null, or the host's directory whose event files belong to this attempt as far as they were written since
 `started_at`. `tensorboard_root` may name the directory above it that the platform trusts, such as the source of a
-mount: below it, where user code writes, no link is followed. Without it `tensorboard` itself is trusted.
+mount: below it, where user code writes, no link is followed. Without it `tensorboard` itself is trusted. `checkpoints`
+and `checkpoints_root` are the same for the directory in which the attempt saves.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class ManifestError(TrainmasterError):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorBoardDirectory:
-    """Where event files are: a trusted directory, and the way from there, which may be `.`."""
+class WrittenDirectory:
+    """Where user code writes: a trusted directory, and the way from there, which may be `.`."""
 
     root: PurePosixPath
     below: PurePosixPath
@@ -39,7 +40,8 @@ class Manifest:
     node: str
     started_at_s: float
     log: str
-    tensorboard: TensorBoardDirectory | None
+    tensorboard: WrittenDirectory | None
+    checkpoints: WrittenDirectory | None = None
 
 
 def parse_manifest(text: str) -> Manifest:
@@ -53,13 +55,14 @@ def parse_manifest(text: str) -> Manifest:
             started_at_s=datetime.fromisoformat(given["started_at"]).timestamp(),
             log=str(given["log"]),
             tensorboard=_directory(given.get("tensorboard"), given.get("tensorboard_root")),
+            checkpoints=_directory(given.get("checkpoints"), given.get("checkpoints_root")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ManifestError(f"ship.json cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _directory(path: str | None, root: str | None) -> TensorBoardDirectory | None:
+def _directory(path: str | None, root: str | None) -> WrittenDirectory | None:
     if path is None:
         return None
     trusted = PurePosixPath(root or path)
-    return TensorBoardDirectory(trusted, PurePosixPath(path).relative_to(trusted))
+    return WrittenDirectory(trusted, PurePosixPath(path).relative_to(trusted))

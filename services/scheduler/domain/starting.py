@@ -67,6 +67,7 @@ def gang_start(
         files=environment.files,
         secrets=secrets,
         tensorboard_dir=shape.tensorboard_dir,
+        checkpoint_dir=shape.checkpoint_dir,
         hostfile_at=_second_hostfile(spec),
         hidden=hidden,
         termination_grace_s=spec.termination_grace_s,

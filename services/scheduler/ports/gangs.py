@@ -116,10 +116,11 @@ class GangStart:
     """All that is needed to start one attempt of a job.
 
     `replicas` are in the order of their ranks, so that the first is rank 0. `files` are texts by path relative to
-    `/etc/trainmaster`, `tensorboard_dir` is a path in the replica, and `hostfile_at` one at which a launcher looks for
-    the file `hostfile`, where the engine can lay something there. `secrets` are variables of every replica, too, which
-    the engine puts nowhere but into their environments. `image_pull_secret` is what opens the registry of `image`, as
-    the text of a `.dockerconfigjson`. `queue` is the one of the gang scheduler that is asked for.
+    `/etc/trainmaster`, `tensorboard_dir` and `checkpoint_dir` are paths in the replica, and `hostfile_at` one at which
+    a launcher looks for the file `hostfile`, where the engine can lay something there. `secrets` are variables of every
+    replica, too, which the engine puts nowhere but into their environments. `image_pull_secret` is what opens the
+    registry of `image`, as the text of a `.dockerconfigjson`. `queue` is the one of the gang scheduler that is asked
+    for.
     """
 
     job: str
@@ -133,6 +134,7 @@ class GangStart:
     files: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     tensorboard_dir: str | None = None
+    checkpoint_dir: str | None = None
     hostfile_at: str | None = None
     hidden: tuple[Path, ...] = ()
     termination_grace_s: float = 30.0

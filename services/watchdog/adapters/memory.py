@@ -22,20 +22,21 @@ import structlog
 from services.watchdog.domain.found import Found, Sighting
 from services.watchdog.domain.matching import Scan
 from services.watchdog.domain.progress import Progress
+from shared.checkpoints import furthest
 from shared.events import ReplicaRef as EventReplica
 from shared.jobs import replica_key
 from shared.logs_wire import ReplicaRef
 from shared.rebuildable import open_rebuildable
 
 CACHED_SCANS: Final = 4096
-_SCHEMA_VERSION: Final = 4
+_SCHEMA_VERSION: Final = 5
 _SCHEMA: Final = """
 CREATE TABLE scans (
     job TEXT NOT NULL, attempt INTEGER NOT NULL, role TEXT NOT NULL, replica INTEGER NOT NULL,
     generation INTEGER NOT NULL, position INTEGER NOT NULL, unfinished BLOB NOT NULL, line BLOB NOT NULL,
     offset INTEGER NOT NULL, tail BLOB NOT NULL, found TEXT NOT NULL, looks TEXT NOT NULL, block TEXT NOT NULL,
     epoch INTEGER NOT NULL, step INTEGER NOT NULL, progress_at_ms INTEGER NOT NULL,
-    phase TEXT NOT NULL, filed_phase TEXT NOT NULL, ended INTEGER NOT NULL,
+    phase TEXT NOT NULL, filed_phase TEXT NOT NULL, checkpoint TEXT NOT NULL, ended INTEGER NOT NULL,
     PRIMARY KEY (job, attempt, role, replica)
 ) WITHOUT ROWID;
 CREATE TABLE found (
@@ -51,9 +52,9 @@ CREATE TABLE outputs (
 _TABLES: Final = ("scans", "found", "outputs")
 _SCAN_COLUMNS: Final = (
     "generation, position, unfinished, line, offset, tail, found, looks, block, "
-    "epoch, step, progress_at_ms, phase, filed_phase, ended"
+    "epoch, step, progress_at_ms, phase, filed_phase, checkpoint, ended"
 )
-_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _KEEP_FOUND: Final = (
     "INSERT INTO found VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET "
     "last_line = excluded.line, last_at_ms = excluded.at_ms, last_offset = excluded.offset "
@@ -118,6 +119,12 @@ class Memory:
         query = "SELECT epoch, step FROM scans WHERE job = ? AND attempt = ? ORDER BY epoch DESC, step DESC LIMIT 1"
         row = self._db.execute(query, (job, attempt)).fetchone()
         return Progress(*row) if row and any(row) else None
+
+    def checkpoint(self, job: str, attempt: int) -> str | None:
+        """The furthest file that the attempt was seen to have saved; None where none was."""
+        query = "SELECT checkpoint FROM scans WHERE job = ? AND attempt = ? AND checkpoint != ''"
+        with closing(self._db.execute(query, (job, attempt))) as rows:
+            return furthest(path for (path,) in rows)
 
     def last_output(self, job: str, attempt: int) -> datetime | None:
         """When the last byte of any replica of the attempt came."""
@@ -202,7 +209,8 @@ def _row(replica: ReplicaRef, scan: Scan) -> tuple[object, ...]:
     kept_back = (scan.generation, scan.position, scan.unfinished, scan.line, scan.offset, scan.tail)
     found = (json.dumps(sorted(scan.found)), json.dumps(dict(scan.looks)), json.dumps(scan.block))
     progress = (scan.progress.epoch, scan.progress.step, scan.progress_at_ms)
-    return (*_key(replica), *kept_back, *found, *progress, scan.phase, scan.filed_phase, scan.ended)
+    said = (scan.phase, scan.filed_phase, scan.checkpoint)
+    return (*_key(replica), *kept_back, *found, *progress, *said, scan.ended)
 
 
 def _scan(*row: Any) -> Scan:
@@ -221,6 +229,7 @@ def _scan(*row: Any) -> Scan:
         at_ms,
         phase,
         filed,
+        checkpoint,
         ended,
     ) = row
     lines = json.loads(block)
@@ -238,6 +247,7 @@ def _scan(*row: Any) -> Scan:
         progress_at_ms=at_ms,
         phase=phase,
         filed_phase=filed,
+        checkpoint=checkpoint,
         ended=bool(ended),
     )
 

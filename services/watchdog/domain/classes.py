@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from services.watchdog.domain import chain
+from services.watchdog.domain.chain import Reach
 from services.watchdog.domain.rules import FailureClass
 from services.watchdog.domain.verdict import Verdict
 from services.watchdog.domain.wording import called, name_of
-from shared.events import Cause, Progress
+from shared.events import Cause
 from shared.jobs import Job
 
 
-def verdict_of(job: Job, cause: Cause | None, progress: Progress | None) -> Verdict:
+def verdict_of(job: Job, cause: Cause | None, reach: Reach) -> Verdict:
     """Whether the root cause is worth another attempt."""
     if cause is None:
         return Verdict(
@@ -29,9 +30,9 @@ def verdict_of(job: Job, cause: Cause | None, progress: Progress | None) -> Verd
             )
         case FailureClass.INFRASTRUCTURE:
             return _retry(f"{what} passes by itself", cause)
-    if chain.was_tried_again(job, cause.failure_class, progress):
+    if chain.was_tried_again(job, cause.failure_class, reach):
         why = f"{what} is ambiguous; it was given one more try already, which came no further"
-        return Verdict(f"{why} ({chain.words_of(progress)})", replica=cause.replica, line=cause.line)
+        return Verdict(f"{why} ({reach})", replica=cause.replica, line=cause.line)
     return _retry(f"{what} is ambiguous and gets one more try", cause)
 
 

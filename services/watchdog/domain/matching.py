@@ -46,7 +46,8 @@ class Scan:
     """How far a log is read: what is kept back of it, its last lines, and which rules were found.
 
     `block` are lines after torchrun's header while they are collected; `looks` are lines looked at in vain by rule;
-    `phase` is the one declared last, by a line or by the phase file, and `filed_phase` what that file said last.
+    `phase` is the one declared last, by a line or by the phase file, and `filed_phase` what that file said last;
+    `checkpoint` is the furthest file that was seen in the checkpoint directory.
     """
 
     generation: int = 1
@@ -62,6 +63,7 @@ class Scan:
     progress_at_ms: int = 0
     phase: str = ""
     filed_phase: str = ""
+    checkpoint: str = ""
     ended: bool = False
 
 
@@ -85,7 +87,7 @@ def take(scan: Scan, chunk: Chunk, rules: Rulebook, *, over_gap: bool = False) -
         if not over_gap:
             return Scanned(scan, tuple(hits), gap=True)
         scan = replace(_closed(scan, rules, hits), position=chunk.offset)
-    scan = _with_filed_phase(_read(scan, chunk, rules, hits), chunk.phase)
+    scan = _with_checkpoint(_with_filed_phase(_read(scan, chunk, rules, hits), chunk.phase), chunk.checkpoint)
     if chunk.end is not None and chunk.end == scan.position:
         scan = replace(_closed(scan, rules, hits), ended=True)
     return Scanned(scan, tuple(hits))
@@ -96,6 +98,10 @@ def _with_filed_phase(scan: Scan, phase: str | None) -> Scan:
     if phase is None or phase == scan.filed_phase:
         return scan
     return replace(scan, phase=phase, filed_phase=phase)
+
+
+def _with_checkpoint(scan: Scan, path: str | None) -> Scan:
+    return scan if path is None or path == scan.checkpoint else replace(scan, checkpoint=path)
 
 
 def last_lines(scan: Scan) -> tuple[str, ...]:

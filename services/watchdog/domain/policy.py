@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from services.watchdog.domain import chain, classes
+from services.watchdog.domain.chain import Reach
 from services.watchdog.domain.found import Found
 from services.watchdog.domain.rootcause import Catalogue, root_cause
 from services.watchdog.domain.rules import FailureClass
@@ -50,10 +51,11 @@ PLATFORM_RETRIES_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the logs of an attempt say: lines that were found, and how far training came."""
+    """What is heard of an attempt: lines that were found, how far its logs say it came, and what it saved."""
 
     found: tuple[Found, ...] = ()
     progress: Progress | None = None
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Case:
     catalogue: Catalogue
     lines: tuple[Found, ...]
     cause: Cause | None
-    progress: Progress | None
+    reach: Reach
 
 
 def is_due(job: Job) -> bool:
@@ -104,8 +106,8 @@ def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard())
         return None
     lines = _lines(attempt, heard.found)
     cause = root_cause(attempt, lines, catalogue) if _condition_of(ended.reason) == "failure" else None
-    progress = heard.progress or chain.reported(attempt)
-    case = Case(job, attempt, ended, terms, catalogue, lines, cause, progress)
+    reach = Reach(heard.progress or chain.reported(attempt), heard.checkpoint)
+    case = Case(job, attempt, ended, terms, catalogue, lines, cause, reach)
     budget = _budget(job, terms)
     verdict = _without_repeats(case, _verdict(case)) if budget > 0 else _verdict(case)
     retry = verdict.rule is not None and (verdict.charged == "platform" or budget > 0)
@@ -120,7 +122,8 @@ def decide(job: Job, terms: Terms, catalogue: Catalogue, heard: Heard = Heard())
         budget_left=budget - 1 if retry and verdict.charged == "job" else budget,
         not_before=_not_before(attempt, terms) if retry else None,
         cause=cause,
-        progress=progress,
+        progress=reach.progress,
+        checkpoint=reach.checkpoint,
         charged=verdict.charged,
         exclude_nodes=suspects(cause) if retry else (),
     )
@@ -158,12 +161,12 @@ def _without_repeats(case: Case, verdict: Verdict) -> Verdict:
     """The verdict, unless it would only repeat what the last two attempts did."""
     failure = case.terms.retry.on.failure
     is_judged = verdict.rule is not None and verdict.charged == "job" and failure and failure.policy != "OnFailure"
-    if not is_judged or not chain.is_repeat(case.job, case.cause, case.progress):
+    if not is_judged or not chain.is_repeat(case.job, case.cause, case.reach):
         return verdict
     what = case.cause.rule if case.cause else verdict.rule
     return Verdict(
         f"{what} ended two attempts in a row in the same way, and the second came no further "
-        f"({chain.words_of(case.progress)}), so the chain is stopped",
+        f"({case.reach}), so the chain is stopped",
         replica=verdict.replica,
         line=verdict.line,
     )
@@ -202,7 +205,7 @@ def _advanced(case: Case, failure: FailureRetry) -> Verdict:
     line = min((each for each in case.lines if each.rule in rank), key=lambda each: rank[each.rule], default=None)
     if line is not None:
         return _line_verdict(line)
-    return classes.verdict_of(case.job, case.cause, case.progress)
+    return classes.verdict_of(case.job, case.cause, case.reach)
 
 
 def _by_listed_code(attempt: Attempt, failure: FailureRetry) -> Verdict | None:

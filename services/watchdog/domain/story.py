@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from services.watchdog.domain.chain import words_of
+from services.watchdog.domain.chain import Reach
 from services.watchdog.domain.wording import called, how_it_ended, name_of
 from shared.clock import rfc3339
 from shared.events import Cause, EndReason, RetryDecided
@@ -88,8 +88,8 @@ def _cause(cause: Cause, attempt: Attempt) -> Iterator[str]:
 
 
 def _gain(decision: RetryDecided) -> Iterator[str]:
-    if decision.progress is not None:
-        yield f"It had come to {words_of(decision.progress)}."
+    if decision.progress is not None or decision.checkpoint is not None:
+        yield f"It had come to {Reach.of(decision)}."
     if decision.others:
         more = len(decision.others) - 1
         yield f"Others said: {decision.others[0][:LINE_CHARS]}" + (f", and {more} more." if more else ".")

@@ -147,8 +147,8 @@ class AttemptEnded(Payload):
 class RetryDecided(Payload):
     """Whether there will be another attempt, and why: the rule that decided, and the replica and line that it saw.
 
-    `cause` is the root cause, where one was found. `charged` says whose budget a retry uses; the next attempt gets none
-    of `exclude_nodes`.
+    `cause` is the root cause, where one was found. `checkpoint` is the furthest file that the attempt saved, below its
+    checkpoint directory. `charged` says whose budget a retry uses; the next attempt gets none of `exclude_nodes`.
     """
 
     TYPE = "trainmaster.retry.decided.v1"
@@ -167,6 +167,7 @@ class RetryDecided(Payload):
     not_before: Time | None = None
     cause: Cause | None = None
     progress: Progress | None = None
+    checkpoint: str | None = None
     charged: Literal["job", "platform"] = "job"
     exclude_nodes: tuple[str, ...] = ()
 

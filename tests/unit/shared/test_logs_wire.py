@@ -47,6 +47,7 @@ offsets = st.integers(0, 2**50)
         node=names,
         end=st.none() | offsets,
         phase=st.none() | st.just("") | names,
+        checkpoint=st.none() | paths,
     ),
 )
 def test_a_chunk_is_read_as_it_was_written(chunk: Chunk):

@@ -33,7 +33,7 @@ from services.scheduler.engines.local.preparation import (
     HOSTS,
     LOOPBACK,
     describe_replica,
-    event_files_on_host,
+    places_on_host,
 )
 from services.scheduler.engines.local.sandbox import Bind, Sandbox, View
 from services.scheduler.engines.local.sandbox_probe import NoSandbox
@@ -104,8 +104,8 @@ class Launcher:
             log = _open(replica.log, os.O_WRONLY | os.O_APPEND, stack)
             at = rfc3339(self._machine.clock.now())
             sandboxed = isinstance(self._machine.shut_in, Sandbox)
-            event_files = event_files_on_host(gang, start, gang_dir.code, sandboxed=sandboxed)
-            describe_replica(replica, gang, start, at, event_files)
+            places = places_on_host(gang, start, gang_dir.code, sandboxed=sandboxed)
+            describe_replica(replica, gang, start, at, places)
             return _spawn([*shut_in, *command], lock, log, (*fds.values(), *inherited))
 
     def _mounts(self, gang: GangStart, gang_dir: GangDir, stack: ExitStack) -> tuple[Bind, ...]:

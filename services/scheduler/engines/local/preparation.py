@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -40,48 +40,62 @@ def prepare(gang_dir: GangDir, gang: GangStart, home: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class EventFiles:
-    """Where the host has event files; below `root`, which user code cannot replace, no link is to be followed."""
+class PlaceOnHost:
+    """Where the host has a directory of a replica; below `root`, which user code cannot replace, follow no link."""
 
     root: str
     path: str
 
 
 def describe_replica(
-    replica: ReplicaDir, gang: GangStart, start: ReplicaStart, at: str, event_files: EventFiles | None
+    replica: ReplicaDir,
+    gang: GangStart,
+    start: ReplicaStart,
+    at: str,
+    places: Mapping[str, PlaceOnHost | None],
 ) -> None:
-    """Write `replica.json`, for people, and `ship.json`, after which the agent ships the log."""
+    """Write `replica.json`, for people, and `ship.json`, after which the agent ships the log.
+
+    `places` are directories that the agent looks into, `tensorboard` and `checkpoints`.
+    """
     identity = {"job": gang.job, "attempt": gang.attempt, "role": start.role, "index": start.index, "node": start.node}
     limits = {"devices": start.devices, "memory_bytes": start.memory_bytes, "host_name": gang.host_name(start)}
     write_atomic(replica.identity, json.dumps(identity | limits))
-    shipped = {
+    shipped: dict[str, str | None] = {
         "owner": gang.owner,
         "project": gang.project,
         "started_at": at,
         "log": replica.log.name,
-        "tensorboard": event_files.path if event_files else None,
-        "tensorboard_root": event_files.root if event_files else None,
     }
+    for name, place in places.items():
+        shipped |= {name: place.path if place else None, f"{name}_root": place.root if place else None}
     write_atomic(replica.ship, json.dumps(identity | shipped))
 
 
-def event_files_on_host(gang: GangStart, start: ReplicaStart, code: Path, *, sandboxed: bool) -> EventFiles | None:
-    """Where the gang's event files are; told of rank 0 only, since all replicas share the mount."""
-    if gang.tensorboard_dir is None or start is not gang.replicas[0]:
-        return None
-    path = os.path.normpath(gang.tensorboard_dir)
+def places_on_host(
+    gang: GangStart, start: ReplicaStart, code: Path, *, sandboxed: bool
+) -> dict[str, PlaceOnHost | None]:
+    """Where event files and checkpoints of the gang are; told of rank 0 only, since all replicas share the mount."""
+    named = {"tensorboard": gang.tensorboard_dir, "checkpoints": gang.checkpoint_dir}
+    if start is not gang.replicas[0]:
+        return dict.fromkeys(named)
+    return {name: _on_host(gang, path, code, sandboxed=sandboxed) if path else None for name, path in named.items()}
+
+
+def _on_host(gang: GangStart, directory: str, code: Path, *, sandboxed: bool) -> PlaceOnHost | None:
+    path = os.path.normpath(directory)
     for mount in (*gang.mounts, GangMount(code, CODE)):
         if is_within(path, mount.path):
             return _below(mount, path[len(mount.path.rstrip("/")) :].lstrip("/"))
-    return None if sandboxed else EventFiles(path, path)
+    return None if sandboxed else PlaceOnHost(path, path)
 
 
-def _below(mount: GangMount, rest: str) -> EventFiles | None:
+def _below(mount: GangMount, rest: str) -> PlaceOnHost | None:
     if mount.source is None:
         return None
     source = os.path.realpath(mount.source)
     root = os.path.realpath(mount.root) if mount.root else source
-    return EventFiles(root, os.path.normpath(f"{source}/{rest}")) if is_within(source, root) else None
+    return PlaceOnHost(root, os.path.normpath(f"{source}/{rest}")) if is_within(source, root) else None
 
 
 def _lay_etc(target: Path, gang: GangStart) -> None:

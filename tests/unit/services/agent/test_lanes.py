@@ -12,6 +12,7 @@ import pytest
 
 from services.agent import lanes as lanes_module
 from services.agent.arrivals import Arrivals
+from services.agent.checkpoints import Checkpoints
 from services.agent.courier import Courier, Times, at_once
 from services.agent.gangs import Gangs
 from services.agent.inotify import Inotify
@@ -46,7 +47,7 @@ class Transit:
 class Machine:
     """A home with one replica, and both lanes."""
 
-    def __init__(self, home: Path, tensorboard: Path | None = None) -> None:
+    def __init__(self, home: Path, tensorboard: Path | None = None, checkpoints: Path | None = None) -> None:
         self.now = 0.0
         self.directory = home / "gangs" / "tj-a-1" / "replicas" / "worker-0"
         self.directory.mkdir(parents=True)
@@ -56,7 +57,8 @@ class Machine:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         manifest = {"job": "tj-a", "attempt": 1, "role": "worker", "index": 0, "node": "n-1", "log": "log"}
         started = {"started_at": "2026-01-01T00:00:00Z", "tensorboard": str(tensorboard) if tensorboard else None}
-        (self.directory / "ship.json").write_text(json.dumps(manifest | started))
+        saves = {"checkpoints": str(checkpoints) if checkpoints else None}
+        (self.directory / "ship.json").write_text(json.dumps(manifest | started | saves))
         self.transit = Transit()
         self.memory = Memory(home / "agent")
         self.gangs = Gangs(home / "gangs", self.memory)
@@ -64,7 +66,9 @@ class Machine:
         self.inotify = Inotify()
         self.inotify.close()
         courier = Courier(self.transit, Times(lambda: self.now, lambda: 0), at_once)
-        self.logs = LogLane(self.gangs, courier, self.arrivals, self.inotify, PhaseMarks(self.transit))
+        self.checkpoints = Checkpoints(self.gangs, self.transit, self.arrivals.wake["log"].set)
+        marks = PhaseMarks(self.transit)
+        self.logs = LogLane(self.gangs, courier, self.arrivals, self.inotify, marks, self.checkpoints)
         self.events = EventFileLane(self.gangs, courier, self.arrivals)
 
     def write(self, data: bytes) -> None:
@@ -187,3 +191,18 @@ async def test_a_full_disk_ends_a_pass_and_not_the_lane(tmp_path: Path, monkeypa
     running.cancel()
     assert not failures
     assert machine.transit.chunks
+
+
+async def test_the_end_of_a_log_comes_after_what_was_saved_last(tmp_path: Path):
+    machine = Machine(tmp_path, checkpoints=tmp_path)
+    machine.write(b"x")
+    machine.end()
+    await machine.passes()
+    assert machine.transit.chunks[-1].end is None
+    looks = asyncio.create_task(machine.checkpoints.run())
+    await asyncio.wait_for(machine.arrivals.wake["log"].wait(), 10)
+    await machine.passes()
+    saved, end = machine.transit.chunks[-2:]
+    assert saved.checkpoint is not None
+    assert end.end == 1
+    looks.cancel()

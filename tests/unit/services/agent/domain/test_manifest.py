@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from services.agent.domain.manifest import ManifestError, TensorBoardDirectory, parse_manifest
+from services.agent.domain.manifest import ManifestError, WrittenDirectory, parse_manifest
 from shared.logs_wire import ReplicaRef
 
 GIVEN = {
@@ -28,12 +28,12 @@ def test_a_manifest_is_read_and_what_is_unknown_ignored():
     manifest = parse_manifest(json.dumps(GIVEN | {"tensorboard": "/data/runs", "new": 1}))
     assert manifest.replica == ReplicaRef("tj-a", 2, "worker", 3)
     assert (manifest.node, manifest.started_at_s, manifest.log) == ("n-1", 60.5, "log")
-    assert manifest.tensorboard == TensorBoardDirectory(PurePosixPath("/data/runs"), PurePosixPath())
+    assert manifest.tensorboard == WrittenDirectory(PurePosixPath("/data/runs"), PurePosixPath())
 
 
 def test_the_trusted_part_of_the_tensorboard_directory_may_be_named():
     given = GIVEN | {"tensorboard": "/data/team/out/runs", "tensorboard_root": "/data/team"}
-    expected = TensorBoardDirectory(PurePosixPath("/data/team"), PurePosixPath("out/runs"))
+    expected = WrittenDirectory(PurePosixPath("/data/team"), PurePosixPath("out/runs"))
     assert parse_manifest(json.dumps(given)).tensorboard == expected
 
 

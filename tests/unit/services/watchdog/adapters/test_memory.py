@@ -33,6 +33,7 @@ SCAN = Scan(
     progress_at_ms=5,
     phase="setup",
     filed_phase="checkpoint",
+    checkpoint="step-20.pt",
     ended=True,
 )
 WORKER = EventReplica(role="worker", index=0)

@@ -258,6 +258,13 @@ def test_a_declared_phase_is_known_wherever_the_chunks_are_cut(cuts: list[int]) 
     assert read(chunks_of(text + b"TM_PHASE=training\n", cuts))[0].phase == "training"
 
 
+def test_the_checkpoint_that_was_told_last_is_known_and_moves_nothing() -> None:
+    scan = take(Scan(), Chunk(FILE, 0, b"one\n"), RULES).scan
+    for told in ("step-1.pt", "step-2.pt", None):
+        scan = take(scan, Chunk(FILE, 0, checkpoint=told), RULES).scan
+    assert (scan.checkpoint, scan.position, scan.ended) == ("step-2.pt", 4, False)
+
+
 def test_of_phase_file_and_lines_the_one_that_was_declared_last_counts() -> None:
     scan = Scan()
     for data, filed, phase in (

@@ -23,8 +23,10 @@ SECOND = ev.ReplicaRef(role="worker", index=1)
 CATALOGUE = Catalogue.of(built_in_rules(), preset_rows())
 
 
-def decide(job: Job, *found: Found, progress: ev.Progress | None = None) -> ev.RetryDecided | None:
-    return policy.decide(job, Terms.of(job), CATALOGUE, Heard(found, progress))
+def decide(
+    job: Job, *found: Found, progress: ev.Progress | None = None, checkpoint: str | None = None
+) -> ev.RetryDecided | None:
+    return policy.decide(job, Terms.of(job), CATALOGUE, Heard(found, progress, checkpoint))
 
 
 def ended(reason: EndReason = EndReason.FAILED, **changes: object) -> ev.AttemptEnded:
@@ -411,20 +413,23 @@ def test_the_users_own_rules_and_the_preset_rows_come_before_the_class() -> None
 
 
 def chain(
-    *ends: tuple[Found, ev.Progress | ev.ProgressReported | None], policy: str = "Advanced", **conditions: object
+    *ends: tuple[Found, ev.Progress | ev.ProgressReported | None]
+    | tuple[Found, ev.Progress | ev.ProgressReported | None, str],
+    policy: str = "Advanced",
+    **conditions: object,
 ) -> ev.RetryDecided:
-    """The last decision of attempts that ended like this."""
+    """The last decision of attempts that ended like this, having saved a checkpoint where one is given."""
     made = submitted(replicas=1)
     told: list[tuple[ev.Payload, int]] = [
         (made.model_copy(update={"spec": {**made.spec, "retry": retry_on(policy, 9, **conditions)}}), 1)
     ]
-    for number, (found, progress) in enumerate(ends, start=1):
+    for number, (found, progress, *checkpoint) in enumerate(ends, start=1):
         told += [(placed(1), number), (ev.Started(), number)]
         printed = None if isinstance(progress, ev.ProgressReported) else progress
         told += [(progress, number)] if isinstance(progress, ev.ProgressReported) else []
         told.append((ended(), number))
         job = fold_all(history(told))
-        decision = decide(job, found, progress=printed)
+        decision = decide(job, found, progress=printed, checkpoint=next(iter(checkpoint), None))
         told += [(decision, number), (ev.Queued(), number + 1)]
     return decision
 
@@ -463,6 +468,37 @@ def test_progress_that_was_reported_counts_where_the_log_prints_none() -> None:
     decision = chain((DNS, reported(100)), (DNS, reported(100)))
     assert not decision.retry
     assert "came no further (step 100)" in decision.reason
+
+
+def saved(path: str) -> tuple[Found, ev.Progress | None, str]:
+    return DNS, None, path
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        ((DNS, None), saved("checkpoint-500/model.pt")),
+        (saved("checkpoint-500/model.pt"), saved("checkpoint-1000/model.pt")),
+        (saved("last.pt"), saved("last.pt")),
+    ],
+)
+def test_a_new_checkpoint_of_a_silent_job_is_progress(ends: tuple) -> None:
+    decision = chain(*ends)
+    assert (decision.retry, decision.checkpoint) == (True, ends[-1][2])
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (saved("checkpoint-500/model.pt"), saved("checkpoint-500/model.pt")),
+        (saved("checkpoint-500/model.pt"), (DNS, None)),
+        ((DNS, at(100), "last.pt"), (DNS, at(100), "last.pt")),
+    ],
+)
+def test_a_checkpoint_that_was_there_before_or_tells_less_than_the_steps_is_none(ends: tuple) -> None:
+    decision = chain(*ends)
+    assert not decision.retry
+    assert "came no further" in decision.reason
 
 
 def test_on_failure_goes_on_whatever_repeats_itself() -> None:

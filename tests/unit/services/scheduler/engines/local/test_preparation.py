@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.local.gang_dir import GangDir, GangStore, record_of
-from services.scheduler.engines.local.preparation import EventFiles, describe_replica, event_files_on_host, prepare
+from services.scheduler.engines.local.preparation import PlaceOnHost, describe_replica, places_on_host, prepare
 from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.ports.gangs import CodeDirectory, CodeInline, GangMount, GangStart
 from tests.support.local_engine import gang_of
@@ -62,13 +62,16 @@ def test_a_file_outside_of_its_place_is_refused(tmp_path: Path, name: str):
         (None, True, None),
     ],
 )
-def test_event_files_are_found_on_the_host(path: str | None, sandboxed: bool, expected: str | None):
-    gang = gang_of("a", "b", mounts=MOUNTS, tensorboard_dir=path)
+def test_event_files_and_checkpoints_are_found_on_the_host(path: str | None, sandboxed: bool, expected: str | None):
+    gang = gang_of("a", "b", mounts=MOUNTS, tensorboard_dir=path, checkpoint_dir=path)
     first, second = gang.replicas
 
-    found = event_files_on_host(gang, first, Path("/gang/code"), sandboxed=sandboxed)
-    assert (found.path if found else None) == expected
-    assert event_files_on_host(gang, second, Path("/gang/code"), sandboxed=sandboxed) is None
+    found = places_on_host(gang, first, Path("/gang/code"), sandboxed=sandboxed)
+    assert {name: place and place.path for name, place in found.items()} == {
+        "tensorboard": expected,
+        "checkpoints": expected,
+    }
+    assert not any(places_on_host(gang, second, Path("/gang/code"), sandboxed=sandboxed).values())
 
 
 def test_the_root_of_event_files_is_what_an_admin_allowed(tmp_path: Path):
@@ -77,11 +80,11 @@ def test_the_root_of_event_files_is_what_an_admin_allowed(tmp_path: Path):
     (storage / "link").symlink_to("team")
     (storage / "out").symlink_to("/etc")
 
-    def found(source: Path) -> EventFiles | None:
+    def found(source: Path) -> PlaceOnHost | None:
         gang = gang_of("a", mounts=(GangMount(source, "/mnt/data", root=storage),), tensorboard_dir="/mnt/data/runs")
-        return event_files_on_host(gang, gang.replicas[0], Path("/gang/code"), sandboxed=True)
+        return places_on_host(gang, gang.replicas[0], Path("/gang/code"), sandboxed=True)["tensorboard"]
 
-    assert found(storage / "link") == EventFiles(str(storage), str(storage / "team/runs"))
+    assert found(storage / "link") == PlaceOnHost(str(storage), str(storage / "team/runs"))
     assert found(storage / "out") is None
 
 
@@ -90,7 +93,8 @@ def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
     replica = directory_of(gang, tmp_path).replicas["worker", 0]
     replica.path.mkdir()
 
-    describe_replica(replica, gang, gang.replicas[0], "2026-01-01T00:00:00.000Z", EventFiles("/data", "/data/runs"))
+    places = {"tensorboard": PlaceOnHost("/data", "/data/runs"), "checkpoints": None}
+    describe_replica(replica, gang, gang.replicas[0], "2026-01-01T00:00:00.000Z", places)
 
     assert json.loads(replica.ship.read_text()) == {
         "job": gang.job,
@@ -104,6 +108,8 @@ def test_the_agent_is_told_what_to_ship_and_no_secret(tmp_path: Path):
         "log": "log",
         "tensorboard": "/data/runs",
         "tensorboard_root": "/data",
+        "checkpoints": None,
+        "checkpoints_root": None,
     }
     assert "secret" not in replica.identity.read_text() + replica.ship.read_text()
 
