@@ -57,10 +57,10 @@ class Timed(KubernetesApi):
         super().__init__(api._client)  # noqa: SLF001  # the same access
         self.spans: list[tuple[str, float, float]] = []
 
-    async def request(self, method: Any, path: str, **rest: Any) -> Json:
+    async def exchange(self, method: Any, path: str, **rest: Any) -> bytes:
         begun = time.perf_counter()
         try:
-            return await super().request(method, path, **rest)
+            return await super().exchange(method, path, **rest)
         finally:
             self.spans.append((f"{method} {path}", begun, time.perf_counter()))
 

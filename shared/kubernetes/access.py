@@ -3,22 +3,24 @@
 Where a process runs in a pod and names no kubeconfig it uses the pod's service account, whose token is read anew every
 minute, as it changes. Else `KUBECONFIG` (or `~/.kube/config`) counts, with the context that is asked for or the
 current one. The `kubernetes` package does the signing in; objects stay plain JSON here, because its models cost several
-times as much, and an agent needs three fields of a pod.
+times as much, and an agent needs three fields of a pod. Requests are made here, too: the package's own way looks for
+passwords and proxies in files before each, which costs more than the request does.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlencode
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
+from pydantic_core import from_json, to_json
 from yarl import URL
 
 from shared.errors import TrainmasterError, UnavailableError
@@ -30,8 +32,10 @@ REQUEST_S: Final = 30.0
 CONNECT_S: Final = 10.0
 HEARTBEAT_S: Final = 20.0
 PARALLEL_REQUESTS: Final = 64
+READ_AHEAD_BYTES: Final = 1 << 21
 IN_CLUSTER: Final = "in-cluster"
 """The context that stands for the pod's own service account, whatever kubeconfig there is."""
+JSON_TYPE: Final = "application/json"
 PATCH_TYPE: Final = "application/merge-patch+json"
 _SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
 _MESSAGE_MAX: Final = 500
@@ -58,6 +62,8 @@ class KubernetesApi:
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
+        self._route = _route_of(client.configuration)
+        self._connections: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,17 +73,27 @@ class KubernetesApi:
 
     async def close(self) -> None:
         """Let go of all connections."""
+        if self._connections is not None:
+            await self._connections.close()
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def request(self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None) -> Json:
         """The JSON that a request is answered with; raises ApiError, or UnavailableError where nobody answers."""
+        return _json_of(await self.exchange(method, path, query=query, body=body))
+
+    async def exchange(
+        self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None
+    ) -> bytes:
+        """What a request is answered with as it came, for those who need not look at it; raises as `request`."""
         timeout = aiohttp.ClientTimeout(total=REQUEST_S, connect=CONNECT_S)
         async with _reached():
             answer = await self._send(method, path, query, body, timeout)
             data = await answer.read()
         if answer.status >= 400:
             raise error_of(answer.status, data, answer.headers.get("Retry-After", ""))
-        return _json_of(data)
+        if answer.content_type != JSON_TYPE:
+            raise UnavailableError(f"what the Kubernetes API server sent is no JSON, but {answer.content_type}")
+        return data
 
     async def lines(self, path: str, *, query: Json, silence_s: float) -> AsyncGenerator[Json, None]:
         """Lines of JSON as they come, until the server ends the stream; raises as `request`, also after a silence.
@@ -96,12 +112,15 @@ class KubernetesApi:
         self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A websocket for as long as it is used; raises ApiError where it is refused, or UnavailableError."""
-        headers: dict[str, str] = {}
-        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, "GET", None)
-        url = f"{self._client.configuration.host}{path}?{urlencode(query)}"
+        headers = await self._headers(path, "GET")
         async with _reached():
             opened = await self._session().ws_connect(
-                URL(url, encoded=True), headers=headers, protocols=protocols, heartbeat=HEARTBEAT_S, max_msg_size=0
+                self._url(path, query),
+                headers=headers,
+                protocols=protocols,
+                heartbeat=HEARTBEAT_S,
+                max_msg_size=0,
+                **self._route,
             )
         try:
             yield opened
@@ -109,28 +128,35 @@ class KubernetesApi:
             await opened.close()
 
     def _session(self) -> aiohttp.ClientSession:
-        """The session of all requests, which the client makes with the first of them."""
-        rest = self._client.rest_client
-        rest.pool_manager = rest.pool_manager or rest._create_pool_manager()  # noqa: SLF001  # as its own sockets do
-        return rest.pool_manager
+        """The connections of all requests, opened with the first of them, as they belong to the loop that runs then."""
+        if self._connections is None:
+            connector = aiohttp.TCPConnector(limit=PARALLEL_REQUESTS, ssl=self._client.rest_client.ssl_context)
+            no_cookies = aiohttp.DummyCookieJar()
+            self._connections = aiohttp.ClientSession(
+                connector=connector, cookie_jar=no_cookies, read_bufsize=READ_AHEAD_BYTES
+            )
+        return self._connections
 
     async def _send(
         self, method: Method, path: str, query: Json | None, body: Json | None, within: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": JSON_TYPE} | await self._headers(path, method)
+        data = None
         if body is not None:
-            headers["Content-Type"] = PATCH_TYPE if method == "PATCH" else "application/json"
+            headers["Content-Type"] = PATCH_TYPE if method == "PATCH" else JSON_TYPE
+            data = to_json(body)
+        url = self._url(path, list((query or {}).items()))
+        return await self._session().request(method, url, headers=headers, data=data, timeout=within, **self._route)
+
+    def _url(self, path: str, query: Sequence[tuple[str, Any]]) -> URL:
+        asked = f"?{urlencode(query)}" if query else ""
+        return URL(f"{self._client.configuration.host}{path}{asked}", encoded=True)
+
+    async def _headers(self, path: str, method: Method) -> dict[str, str]:
+        """Who asks."""
+        headers: dict[str, str] = {}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
-        url = f"{self._client.configuration.host}{path}"
-        if query:
-            url += f"?{urlencode(query)}"
-        requesting = self._client.rest_client.request(  # type: ignore[no-untyped-call]
-            method, url, headers=headers, body=body, _request_timeout=within
-        )
-        answer = await requesting
-        found = answer.response if hasattr(answer, "response") else answer
-        assert isinstance(found, aiohttp.ClientResponse)  # noqa: S101  # for the type checker
-        return found
+        return headers
 
 
 async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
@@ -143,7 +169,6 @@ async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
             await _load_kubeconfig(configuration, context, kubeconfig)
-        configuration.connection_pool_maxsize = PARALLEL_REQUESTS
         return KubernetesApi(ApiClient(configuration))
     except (config.ConfigException, OSError, ssl.SSLError) as error:
         named = f" with context {context!r}" if context else ""
@@ -158,11 +183,26 @@ async def _load_kubeconfig(configuration: Configuration, context: str, kubeconfi
     await loading
 
 
+def _route_of(configuration: Configuration) -> dict[str, Any]:
+    """How connections come to the server, where that is said: by a proxy, to one that has another name."""
+    proxy = configuration.proxy or _proxy_of_environment(URL(configuration.host))
+    said = {
+        "proxy": proxy,
+        "proxy_headers": configuration.proxy_headers,
+        "server_hostname": configuration.tls_server_name,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _proxy_of_environment(server: URL) -> str:
+    return "" if proxy_bypass(server.host or "") else getproxies().get(server.scheme, "")
+
+
 def error_of(status: int, data: bytes, retry_after: str = "") -> ApiError:
     """What a `Status` object, or whatever else came with an error, says."""
     retry_after_s = float(retry_after) if retry_after.isdecimal() else 0.0
     try:
-        told = json.loads(data)
+        told = from_json(data)
         reason, said = str(told.get("reason") or ""), str(told.get("message") or "")[:_MESSAGE_MAX]
     except (ValueError, AttributeError):
         reason, said = "", data[:_MESSAGE_MAX].decode("utf-8", "replace").strip()
@@ -203,7 +243,7 @@ async def _lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 def _json_of(data: bytes) -> Json:
     try:
-        found = json.loads(data)
+        found = from_json(data)
     except ValueError as error:
         raise UnavailableError(f"what the Kubernetes API server sent is no JSON: {error}") from error
     if not isinstance(found, dict):

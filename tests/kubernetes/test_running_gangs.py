@@ -31,8 +31,8 @@ from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_plac
 from tests.support.nats import free_port
 
 MEBIBYTE = 1 << 20
-# The record, the environment, the service, the network policy, and a pod.
-REQUESTS_FOR_ONE_POD = 5
+# The record, the environment, the network policy, and a pod.
+REQUESTS_FOR_ONE_POD = 4
 HELD_S = 2
 TRAIN = """
 import os, pathlib, socket, time

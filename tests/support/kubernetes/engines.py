@@ -67,13 +67,13 @@ class Mortal(KubernetesApi):
     def live(self) -> None:
         self.lives = True
 
-    async def request(self, *args: Any, **kwargs: Any) -> Any:
+    async def exchange(self, *args: Any, **kwargs: Any) -> Any:
         if self.lives:
             self.left -= 1
             if self.left < 0:
                 self.dead.set()
                 await asyncio.Event().wait()
-        return await super().request(*args, **kwargs)
+        return await super().exchange(*args, **kwargs)
 
 
 def settings_for(cluster: Cluster, namespace: str = "", **changes: Any) -> EngineSettings:

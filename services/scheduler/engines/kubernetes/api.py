@@ -7,14 +7,17 @@ that the server cannot be reached, and asks again later.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from services.scheduler.engines.kubernetes.errors import is_busy, is_missing
 from shared.clock import Clock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, Json, KubernetesApi, Method
+from shared.kubernetes.access import ApiError, Json, KubernetesApi
+
+AnswerT = TypeVar("AnswerT")
 
 PAGE: Final = 500
 _PAUSE_MAX_S: Final = 5.0
@@ -38,7 +41,7 @@ class PatientApi:
 
     async def get(self, path: str, query: Json | None = None) -> Json:
         """An object; raises ApiError."""
-        return await self._insist("GET", path, query=query)
+        return await self._insist(partial(self._api.request, "GET", path, query=query))
 
     async def find(self, path: str) -> Json | None:
         """An object, or None where there is no such."""
@@ -62,28 +65,32 @@ class PatientApi:
                 return found
 
     async def create(self, path: str, document: Json) -> Json:
-        """Make an object; raises ApiError, 409 where it exists."""
-        return await self._insist("POST", path, body=document)
+        """Make an object, which comes back as it is now; raises ApiError, 409 where it exists."""
+        return await self._insist(partial(self._api.request, "POST", path, body=document))
+
+    async def make(self, path: str, document: Json) -> None:
+        """Make an object at which nobody wants to look; raises as `create`."""
+        await self._insist(partial(self._api.exchange, "POST", path, body=document))
 
     async def patch(self, path: str, change: Json) -> Json:
         """Merge a change into an object; one with a `resourceVersion` in it changes no other version (409)."""
-        return await self._insist("PATCH", path, body=change)
+        return await self._insist(partial(self._api.request, "PATCH", path, body=change))
 
     async def delete(self, path: str, options: Json | None = None) -> bool:
         """Have an object end; False where there is none."""
         try:
-            await self._insist("DELETE", path, body=options or {})
+            await self._insist(partial(self._api.exchange, "DELETE", path, body=options or {}))
         except ApiError as error:
             if is_missing(error):
                 return False
             raise
         return True
 
-    async def _insist(self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None) -> Json:
+    async def _insist(self, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         pauses = self._pauses()
         while True:
             try:
-                return await self._api.request(method, path, query=query, body=body)
+                return await ask()
             except UnavailableError:
                 pause_s = next(pauses, None)
                 if pause_s is None:

@@ -1,11 +1,11 @@
 """Starts a gang, all of it or nothing, and nothing twice, wherever the process may die in between.
 
 First comes the record, which will own all else; then its belongings, but for the ConfigMaps with the gang's files; then
-all pods, each on the node that was decided. No container of theirs can start yet, since a kubelet starts none before it
-has mounted every volume, and the files are not there to be mounted. Only when the last pod is there is the gang
-released, by a change of the record that only one can make and that a stop makes impossible; and only then are the files
-made. So as long as a pod may be missing nothing has run, and a repeated start makes what is missing; afterwards none is
-made again.
+all pods, each on the node that was decided, and the Service with their names. No container of theirs can start yet,
+since a kubelet starts none before it has mounted every volume, and the files are not there to be mounted. Only when all
+of it is there is the gang released, by a change of the record that only one can make and that a stop makes impossible;
+and only then are the files made. So as long as a pod may be missing nothing has run, and a repeated start makes what is
+missing; afterwards none is made again.
 
 A pod needs one request like this. One that was bound by a request of its own after all are there would need two, and
 the API server's time is what the start of a large gang consists of. Where Kubernetes chooses nodes, pods have a
@@ -15,6 +15,7 @@ scheduling gate until then, so that none takes a place before the gang is whole.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Final
 
 from services.scheduler.engines.kubernetes.api import PatientApi
@@ -128,9 +129,7 @@ class Starting:
         await self._picture.has_nodes.wait()
         await self._picture.has_others.wait()
         nodes = self._nodes_with_room(gang)
-        for document in objects.owned_by(record.uid):
-            if document["metadata"]["name"] not in objects.files:
-                await self._ensure(collection_path(document["kind"], record.namespace), document)
+        await self._ensure_all(objects.before_pods(record.uid), record.namespace)
         path = collection_path("Pod", record.namespace)
 
         async def make(replica: ReplicaStart) -> None:
@@ -140,11 +139,16 @@ class Starting:
             await self._ensure(path, pod)
 
         await for_each(gang.replicas, make, CREATES_AT_ONCE)
+        await self._ensure_all(objects.after_pods(record.uid), record.namespace)
+
+    async def _ensure_all(self, documents: Iterable[Json], namespace: str) -> None:
+        for document in documents:
+            await self._ensure(collection_path(document["kind"], namespace), document)
 
     async def _ensure(self, path: str, document: Json) -> None:
         """Make an object, unless it is there; one of that name with another owner is in the way until it is gone."""
         try:
-            await self._api.create(path, document)
+            await self._api.make(path, document)
         except ApiError as error:
             if not is_conflict(error):
                 raise
@@ -153,15 +157,13 @@ class Starting:
             if there is not None and not _is_same(document, there):
                 raise UnavailableError(f"an older {document['kind']} {name} is still in the way") from error
             if there is None:
-                await self._api.create(path, document)
+                await self._api.make(path, document)
 
     # --- letting it run
 
     async def _let_go(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
         """Make what the kubelets wait for, and take the gates away where Kubernetes is to choose."""
-        for document in objects.owned_by(record.uid):
-            if document["metadata"]["name"] in objects.files:
-                await self._ensure(collection_path("ConfigMap", record.namespace), document)
+        await self._ensure_all(objects.at_last(record.uid), record.namespace)
         gated = [replica for replica in gang.replicas if gang.gang_scheduler != "volcano"]
         gated = [replica for replica in gated if replica.pool.binding == "kubernetes"]
 

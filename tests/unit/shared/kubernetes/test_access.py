@@ -97,12 +97,58 @@ async def test_an_answer_that_is_no_json_is_no_answer(server: Server, api: Kuber
     async def proxy_error(_request: web.Request) -> web.Response:
         return web.Response(text="bad gateway", status=502)
 
+    async def spoilt(_request: web.Request) -> web.Response:
+        return web.Response(text='{"a":', content_type="application/json")
+
     server.handler = proxy_page
+    with pytest.raises(UnavailableError, match="no JSON"):
+        await api.request("GET", "/api")
+    with pytest.raises(UnavailableError, match="no JSON"):
+        await api.exchange("POST", "/api/v1/pods", body={"a": 1})
+    server.handler = spoilt
     with pytest.raises(UnavailableError, match="no JSON"):
         await api.request("GET", "/api")
     server.handler = proxy_error
     with pytest.raises(ApiError, match="502 : bad gateway"):
         await api.request("GET", "/api")
+
+
+async def test_an_answer_that_nobody_reads_is_given_as_it_came(server: Server, api: KubernetesApi):
+    async def odd(_request: web.Request) -> web.Response:
+        return web.Response(text="[ 1 ]", content_type="application/json")
+
+    server.handler = odd
+    assert await api.exchange("POST", "/api/v1/pods", body={"a": 1}) == b"[ 1 ]"
+
+
+@pytest.mark.parametrize("said", ["kubeconfig", "environment"])
+async def test_requests_go_by_the_proxy_that_is_named(server: Server, monkeypatch: pytest.MonkeyPatch, said: str):
+    async def tell(request: web.Request) -> web.Response:
+        return web.json_response({"asked": request.raw_path})
+
+    server.handler = tell
+    text = server.kubeconfig.read_text()
+    proxy = json.loads(text)["clusters"][0]["cluster"]["server"]
+    away = text.replace(
+        f'"server": "{proxy}"',
+        '"server": "http://10.255.255.1:80"' + f', "proxy-url": "{proxy}"' * (said == "kubeconfig"),
+    )
+    server.kubeconfig.write_text(away)
+    if said == "environment":
+        monkeypatch.setenv("http_proxy", proxy)
+    async with await connect() as api:
+        assert await api.request("GET", "/api") == {"asked": "http://10.255.255.1/api"}
+
+
+async def test_a_proxy_is_left_out_for_servers_that_are_named_without(server: Server, monkeypatch: pytest.MonkeyPatch):
+    async def tell(_request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    server.handler = tell
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    async with await connect() as api:
+        assert await api.request("GET", "/api") == {}
 
 
 async def test_a_context_that_nobody_answers_for_is_unavailable(server: Server):

@@ -52,6 +52,21 @@ class GangObjects:
         """Everything beside the pods, as belongings of the record with this uid, in the order in which to make it."""
         return (owned(each, self.record["metadata"]["name"], uid) for each in self.belongings)
 
+    def before_pods(self, uid: str) -> Iterator[Json]:
+        """What pods are made after: what they read, what keeps their network to themselves, and who places them."""
+        return (each for each in self.owned_by(uid) if not self._is_last(each) and each["kind"] != "Service")
+
+    def after_pods(self, uid: str) -> Iterator[Json]:
+        """Their Service: while there is one, Kubernetes goes through all of its pods with each that is added."""
+        return (each for each in self.owned_by(uid) if each["kind"] == "Service")
+
+    def at_last(self, uid: str) -> Iterator[Json]:
+        """The files, without which no container can start."""
+        return (each for each in self.owned_by(uid) if self._is_last(each))
+
+    def _is_last(self, belonging: Json) -> bool:
+        return belonging["metadata"]["name"] in self.files
+
     def pod(self, replica: ReplicaStart, uid: str) -> Json:
         """One replica's pod as a belonging of the record with this uid."""
         return owned(self.shape.pod(replica), self.record["metadata"]["name"], uid)

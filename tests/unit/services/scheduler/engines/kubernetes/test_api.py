@@ -26,6 +26,8 @@ class Answers:
             raise answer
         return answer
 
+    exchange = request
+
 
 def busy(retry_after_s: float = 0.0) -> ApiError:
     return ApiError(429, "TooManyRequests", "too many", retry_after_s)
@@ -53,6 +55,15 @@ async def test_a_lost_connection_and_a_busy_server_are_asked_again():
 async def test_a_server_that_says_when_is_asked_then():
     assert (await asked(busy(5), {"a": 1}, seconds=4.5))[0] is None
     assert (await asked(busy(5), {"a": 1}, seconds=5.2))[0] == {"a": 1}
+
+
+async def test_a_change_is_asked_for_again_too():
+    server, clock = Answers(UnavailableError("gone"), {}), ManualClock()
+    making = asyncio.create_task(PatientApi(server, clock, Patience(patience_s=10, pause_s=1)).make("/path", {}))
+    await asyncio.sleep(0)
+    await clock.advance(1.1)
+    await making
+    assert server.asked == 2
 
 
 async def test_it_is_given_up_after_a_while_with_the_last_reason():

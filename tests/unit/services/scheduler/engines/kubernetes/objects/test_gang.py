@@ -68,6 +68,18 @@ def test_a_nul_character_is_refused(command: str, env: dict[str, str]):
         objects_of(a_gang(command=command, env=env))
 
 
+def test_the_service_follows_the_pods_and_the_files_come_last():
+    code = CodeInline({"train.py": "pass"})
+    objects = objects_of(a_gang(code=code, secrets={"TOKEN": "t"}, gang_scheduler="volcano"))
+    before, after, last = (
+        [each["kind"] for each in stage]
+        for stage in (objects.before_pods(UID), objects.after_pods(UID), objects.at_last(UID))
+    )
+    assert before == ["ConfigMap", "ConfigMap", "Secret", "NetworkPolicy", "PodGroup"]
+    assert (after, last) == (["Service"], ["ConfigMap"])
+    assert {each["metadata"]["name"] for each in objects.at_last(UID)} == objects.files
+
+
 @pytest.mark.parametrize("replicas", [1_000, 10_000])
 def test_a_large_gang_has_small_pods_and_config_maps_within_their_limit(replicas: int):
     gang = a_gang({"master": 1, "worker": replicas - 1}, secrets={"TOKEN": "x" * 30_000})
