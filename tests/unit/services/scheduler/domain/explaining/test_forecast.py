@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from services.scheduler.domain.explaining.forecast import expected_start
+from services.scheduler.domain.explaining.forecast import GANGS_MAX, expected_start
 from services.scheduler.domain.explaining.holders import held_in
 from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.gang import Gang, QueuePolicy
@@ -19,13 +19,15 @@ HOUR = timedelta(hours=1)
 
 def state(*running: tuple[str, int, float | None], cores: int = 8, waiting: tuple[Gang, ...] = ()) -> State:
     """One node on which jobs hold some cores until some hour, in a fifo pool."""
-    made = State([node("a", cores=cores)], {"public": replace(PUBLIC, policy=QueuePolicy.FIFO)})
+    made = State(
+        [node("a", cores=cores, memory_gib=max(32, cores))], {"public": replace(PUBLIC, policy=QueuePolicy.FIFO)}
+    )
     for job, held, hours in running:
         ends_by = None if hours is None else NOW + hours * HOUR
         runs = Running(f"{job}-1", job, 5, "", "u-bob", (ask(held),), NOW - HOUR, ends_by)
         made.hold(runs, tuple(Seat("worker", index, "n-a", request()) for index in range(held)))
-    for one in waiting:
-        made.wait(one)
+    for wanted in waiting:
+        made.wait(wanted)
     return made
 
 
@@ -53,6 +55,22 @@ def test_nothing_is_promised_where_somebody_may_run_for_ever():
 
 def test_an_end_that_is_overdue_counts_as_one_that_comes_now():
     assert expected(state(("x", 8, -1), waiting=(gang(ask(6), job="mine"),))) == NOW
+
+
+def test_of_many_ends_those_far_away_count_together_and_the_promise_is_a_little_later():
+    running = [(f"x{number}", 1, 1 + number) for number in range(500)]
+    at_once = expected(state(*running, cores=500, waiting=(gang(ask(10), job="mine"),)))
+    far = expected(state(*running, cores=500, waiting=(gang(ask(300), job="mine"),)))
+    assert at_once == NOW + 10 * HOUR
+    assert far is not None
+    assert NOW + 300 * HOUR <= far <= NOW + 400 * HOUR
+
+
+def test_only_those_that_are_first_in_the_queue_are_told():
+    others = tuple(gang(ask(pool="team"), job=f"x{number}", priority=9) for number in range(GANGS_MAX))
+    mine = gang(job="mine")
+    assert expected(state(waiting=(*others[1:], mine))) == NOW
+    assert expected(state(waiting=(*others, mine))) is None
 
 
 def test_the_snapshot_is_as_it_was():
