@@ -22,7 +22,7 @@ from shared.errors import TrainmasterError, UnavailableError
 from shared.garbage import collect_rarely
 from shared.http.origin import Origin
 from shared.http.serve import HttpServer
-from shared.settings import ServiceSettings, read_settings
+from shared.settings import ServiceSettings, read_settings, refuse_misspelt, variables
 from shared.telemetry import configure_logging
 
 _RETRY_S: Final = 1.0
@@ -80,6 +80,7 @@ async def run_services(services: Sequence[Service], server: HttpServer, stopping
 def main(settings_type: type[Settings], bootstrap: Bootstrap[Settings]) -> None:
     """A process that is one service: settings from the environment, an end by SIGTERM or Ctrl-C."""
     try:
+        refuse_misspelt(variables(settings_type), os.environ)
         settings = read_settings(settings_type, os.environ)
         configure_logging(settings.log_format, settings.log_level)
         collect_rarely()

@@ -1,5 +1,6 @@
-"""`python -m deploy.helm [--check]`: writes the chart's files of NATS users, or says which of them are not up to date.
+"""`python -m deploy.helm [--check]`: writes the chart's generated files, or says which of them are not up to date.
 
+They are the users of NATS, and which variables each component reads, so that misspelt ones in the values are refused.
 The rights are those of `deploy.nats.rights`, line by line what one machine has; a password is the name of a variable of
 the environment, which nats-server replaces as it reads its configuration.
 """
@@ -7,14 +8,29 @@ the environment, which nats-server replaces as it reads its configuration.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from deploy.nats.config import users
 from deploy.nats.rights import RIGHTS
+from services.agent import settings as agent
+from services.diagnoser.settings import DiagnoserSettings
+from services.logs.settings import LogsSettings
+from services.scheduler.settings import SchedulerSettings
+from services.submitter.settings import SubmitterSettings
+from services.watchdog.settings import WatchdogSettings
+from shared.settings import variables
 
 CHART: Final = Path(__file__).with_name("trainmaster")
+VARIABLES: Final[Mapping[str, frozenset[str]]] = {
+    "submitter": variables(SubmitterSettings),
+    "scheduler": variables(SchedulerSettings),
+    "watchdog": variables(WatchdogSettings),
+    "diagnoser": variables(DiagnoserSettings),
+    "logs": variables(LogsSettings),
+    "agent": agent.VARIABLES,
+}
 
 
 def password_variable(user: str) -> str:
@@ -28,7 +44,14 @@ def generated() -> Mapping[Path, str]:
     return {
         CHART / "files" / "nats-users.conf": "\n".join(["users = [", *lines, "]"]) + "\n",
         CHART / "files" / "nats-users.txt": "\n".join(RIGHTS) + "\n",
+        CHART / "files" / "variables.txt": "".join(f"{component} {name}\n" for component, name in _variables()),
     }
+
+
+def _variables() -> Iterator[tuple[str, str]]:
+    """Components of the chart whose values have an `env`, each with the platform's variables that it reads."""
+    for component, names in VARIABLES.items():
+        yield from ((component, name) for name in sorted(names))
 
 
 def main(arguments: list[str]) -> str | None:

@@ -27,7 +27,7 @@ from shared.bus import Bus, BusUnavailableError
 from shared.bus.provision import provision
 from shared.clock import SystemClock
 from shared.errors import TrainmasterError, UnavailableError
-from shared.settings import ServiceSettings, read_settings
+from shared.settings import ServiceSettings, read_settings, refuse_misspelt, variables
 from shared.telemetry import configure_logging
 
 _RETRY_S: Final = 1.0
@@ -130,6 +130,7 @@ def main(words: Sequence[str]) -> None:
     """Do what the words say with the settings of the environment."""
     given = _arguments(words)
     try:
+        refuse_misspelt(variables(ProvisionSettings), os.environ)
         settings = read_settings(ProvisionSettings, os.environ)
         configure_logging(settings.log_format, settings.log_level)
         asyncio.run(_work(settings, given))

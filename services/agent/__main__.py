@@ -21,10 +21,11 @@ async def _main(settings: Settings) -> None:
 
 def main() -> None:
     """Run the agent with the settings of the environment."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent %(message)s")
+    settings = Settings.from_environment(os.environ)
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s agent %(message)s")
     allowed_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed_files, allowed_files))
-    asyncio.run(_main(Settings.from_environment(os.environ)))
+    asyncio.run(_main(settings))
 
 
 main()

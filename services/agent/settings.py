@@ -7,6 +7,7 @@
 | `TRAINMASTER_NATS_CA_FILE` | certificates of the authority of NATS; without it the connection is not encrypted |
 | `TRAINMASTER_NATS_USER`, `TRAINMASTER_NATS_PASSWORD` | the agent's NATS user; its inbox is `_INBOX_<user>` |
 | `TRAINMASTER_MACHINE` | name of this machine: the agent answers on `tm.agent.<machine>.<verb>` |
+| `TRAINMASTER_LOG_LEVEL` | least level that is logged: DEBUG, INFO (default), WARNING or ERROR |
 | `TRAINMASTER_SAMPLE_S` | seconds between two samples of what replicas use; default 5 |
 | `TRAINMASTER_PROBE_PYTHON` | interpreter that has PyTorch, for tests of a diagnosis; default the agent's own |
 | `TRAINMASTER_PROBE_ADDRESS` | where other machines reach tests on this one; default the address on the way to NATS |
@@ -24,6 +25,8 @@ With `kubernetes` the machine's name is made of cluster and node, and there are,
 | `TRAINMASTER_CGROUP_ROOT` | the node's own control groups; default `/sys/fs/cgroup` |
 | `TRAINMASTER_NODE_GPUS` | `true`: the node's GPUs can be seen, and are tested where no pod has them; default `false` |
 | `KUBECONFIG` | access to the API server; without it the pod's service account |
+
+A name that is all but one of these is refused.
 """
 
 from __future__ import annotations
@@ -35,9 +38,19 @@ from pathlib import Path
 from typing import Final
 
 from shared.kubernetes.names import machine_name
+from shared.settings import SettingsError, refuse_misspelt
 
 FIRST_CLUSTER: Final = "main"
 _SAMPLE_MIN_S: Final = 0.1
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+VARIABLES: Final = frozenset(
+    f"TRAINMASTER_{name}"
+    for name in (
+        *("HOME", "NATS_URL", "NATS_CA_FILE", "NATS_USER", "NATS_PASSWORD", "MACHINE", "LOG_LEVEL", "SAMPLE_S"),
+        *("PROBE_PYTHON", "PROBE_ADDRESS", "PROBE_FAULTS", "AGENT_SOURCE", "NODE_NAME", "CLUSTER", "POD_LOGS"),
+        *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,7 @@ class Settings:
     probe_python: str = sys.executable
     probe_address: str = ""
     sample_s: float = 5.0
+    log_level: str = "INFO"
     nats_ca_file: Path | None = None
     kubernetes: KubernetesSettings | None = None
 
@@ -100,7 +114,11 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """The settings that the variables above give; what is not set has its default."""
+        """The settings that the variables above give; what is not set has its default. Exits where one is wrong."""
+        try:
+            refuse_misspelt(VARIABLES, environment)
+        except SettingsError as error:
+            raise SystemExit(error.message) from None
         given = {
             "nats_url": environment.get("TRAINMASTER_NATS_URL"),
             "nats_user": environment.get("TRAINMASTER_NATS_USER"),
@@ -119,6 +137,7 @@ class Settings:
         return cls(
             home=Path(home),
             sample_s=_sample_s(environment),
+            log_level=_log_level(environment),
             nats_ca_file=Path(authority) if authority else None,
             kubernetes=kubernetes,
             **named,
@@ -130,6 +149,13 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
     if given not in ("true", "false"):
         raise SystemExit(f"{name}: {given!r} is neither true nor false")
     return given == "true"
+
+
+def _log_level(environment: Mapping[str, str]) -> str:
+    given = environment.get("TRAINMASTER_LOG_LEVEL") or "INFO"
+    if given not in _LOG_LEVELS:
+        raise SystemExit(f"TRAINMASTER_LOG_LEVEL: {given!r} is none of {', '.join(_LOG_LEVELS)}")
+    return given
 
 
 def _sample_s(environment: Mapping[str, str]) -> float:

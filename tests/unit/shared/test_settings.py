@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from shared.settings import ServiceSettings, SettingsError, read_settings
+from shared.settings import ServiceSettings, SettingsError, read_settings, refuse_misspelt, variables
 
 
 def test_defaults_hold_where_nothing_is_set() -> None:
@@ -38,3 +38,18 @@ def test_every_wrong_variable_is_named_at_once_without_its_value() -> None:
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         read_settings(ServiceSettings, {}).port = 1  # type: ignore[misc]
+
+
+def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant() -> None:
+    environ = {
+        "TRAINMASTER_NATS_PASWORD": "s3cret",
+        "TRAINMASTER_LOGLEVEL": "INFO",
+        "NATS_UR": "",
+        "TRAINMASTER_X": "1",
+    }
+    with pytest.raises(SettingsError) as raised:
+        refuse_misspelt(variables(ServiceSettings), environ)
+    assert raised.value.message == (
+        "wrong settings: TRAINMASTER_LOGLEVEL: there is no such variable; give TRAINMASTER_LOG_LEVEL; "
+        "TRAINMASTER_NATS_PASWORD: there is no such variable; give TRAINMASTER_NATS_PASSWORD"
+    )

@@ -137,6 +137,7 @@ priorityClassName: {{ . }}
 {{- /* The variables `.defaults`, but for those that the map `.env` has others for, and then these. A name that is there
 twice is refused by server-side apply. */ -}}
 {{- define "trainmaster.env" -}}
+{{- include "trainmaster.checkedEnv" . }}
 {{- range .defaults | fromYamlArray }}
 {{- if not (hasKey $.env .name) }}
 {{ list . | toYaml }}
@@ -144,6 +145,31 @@ twice is refused by server-side apply. */ -}}
 {{- end }}
 {{- range $name, $value := .env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end -}}
+
+{{- /* Refuses variables of the platform that the component does not read. The file, a component and a variable a line, is
+written by `python -m deploy.helm`. */ -}}
+{{- define "trainmaster.checkedEnv" -}}
+{{- $known := .root.Files.Get "files/variables.txt" | trim | splitList "\n" }}
+{{- range $name, $_ := .env }}
+{{- if and (hasPrefix "TRAINMASTER_" $name) (not (has (printf "%s %s" $.component $name) $known)) }}
+{{- $readers := list }}
+{{- $alike := list }}
+{{- $start := printf "%s %s_" $.component (splitList "_" $name | initial | join "_") }}
+{{- range $known }}
+{{- if eq (last (splitList " " .)) $name }}
+{{- $readers = append $readers (first (splitList " " .)) }}
+{{- end }}
+{{- if hasPrefix $start . }}
+{{- $alike = append $alike (last (splitList " " .)) }}
+{{- end }}
+{{- end }}
+{{- $hint := "see docs/operator.md and docs/kubernetes.md for those that there are" }}
+{{- with $alike }}{{ $hint = printf "there is: %s" (join ", " .) }}{{ end }}
+{{- with $readers }}{{ $hint = printf "it is for: %s" (join ", " .) }}{{ end }}
+{{- fail (printf "%s.env: %s does not read %s; %s" $.component $.component $name $hint) }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -258,7 +284,7 @@ containers:
     image: {{ include "trainmaster.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
     command: [python, -m, services.{{ .component }}]
-    env: {{- include "trainmaster.env" (dict "defaults" (include "trainmaster.serviceEnv" .) "env" $values.env) | nindent 6 }}
+    env: {{- include "trainmaster.env" (dict "root" .root "component" .component "defaults" (include "trainmaster.serviceEnv" .) "env" $values.env) | nindent 6 }}
     ports:
       - {name: http, containerPort: 8080}
     startupProbe:

@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from deploy.helm.__main__ import CHART, generated, main, password_variable
+from deploy.helm.__main__ import CHART, VARIABLES, generated, main, password_variable
 from deploy.nats.config import users
 from deploy.nats.rights import RIGHTS
 from shared.auth.keys import KeySet, SigningKey
@@ -267,6 +267,7 @@ def test_users_of_nats_have_the_rights_that_they_have_on_one_machine(plain: list
 def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["--check"]) is None
     monkeypatch.setitem(RIGHTS, "stranger", RIGHTS["billing"])  # type: ignore[arg-type]
+    monkeypatch.setitem(VARIABLES, "stranger", VARIABLES["agent"])  # type: ignore[misc]
     complaint = main(["--check"])
     assert complaint is not None
     assert all(str(file) in complaint for file in generated())
@@ -300,6 +301,15 @@ def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[M
         ({"natss": {}}, "additional properties 'natss' not allowed"),
         ({"watchdog": {"replicas": 2}}, "at '/watchdog/replicas': value must be 1"),
         ({"nats": {"replicas": 2}}, "at '/nats/replicas'"),
+        (
+            {"scheduler": {"env": {"TRAINMASTER_S3_KEY": "x"}}},
+            "scheduler does not read TRAINMASTER_S3_KEY; there is: TRAINMASTER_S3_ENDPOINT, TRAINMASTER_S3_KEY_ID",
+        ),
+        (
+            {"logs": {"env": {"TRAINMASTER_KUBE_NFS": "true"}}},
+            "logs.env: logs does not read TRAINMASTER_KUBE_NFS; it is for: scheduler",
+        ),
+        ({"agent": {"env": {"TRAINMASTER_X_Y": ""}}}, "agent.env: agent does not read TRAINMASTER_X_Y; see docs"),
         ({"nats": {"replicas": 1, "logReplicas": 3}}, "no more servers than nats.replicas says"),
         ({"nats": {"storage": {"size": "3Gi"}}}, "nats.storage.size must be 4Gi or more"),
         ({"networkPolicy": {"gateway": []}}, "at '/networkPolicy/gateway'"),
@@ -325,7 +335,7 @@ def test_wrong_values_are_refused_with_what_would_be_right(values: dict[str, Any
     ("kind", "component"), [("Deployment", "scheduler"), ("StatefulSet", "logs"), ("DaemonSet", "agent")]
 )
 def test_variables_of_the_values_take_the_place_of_the_charts_own(kind: str, component: str) -> None:
-    chosen = {"TRAINMASTER_LOG_LEVEL": "DEBUG", "TRAINMASTER_HOME": "/elsewhere", "TRAINMASTER_OF_OURS": True}
+    chosen = {"TRAINMASTER_LOG_LEVEL": "DEBUG", "TRAINMASTER_HOME": "/elsewhere", "OF_OURS": True}
     pod = pod_of(named(render({component: {"env": chosen}}), kind, f"tm-trainmaster-{component}"))
     variables = pod["containers"][0]["env"]
     given = {each["name"]: each.get("value") for each in variables}

@@ -46,6 +46,11 @@ def test_on_kubernetes_the_machine_is_named_by_cluster_and_node():
     [
         ({"TRAINMASTER_AGENT_SOURCE": "docker"}, "TRAINMASTER_AGENT_SOURCE: 'docker' is none of local, kubernetes"),
         ({"TRAINMASTER_AGENT_SOURCE": "kubernetes"}, "TRAINMASTER_NODE_NAME"),
+        ({"TRAINMASTER_LOG_LEVEL": "LOUD"}, "'LOUD' is none of DEBUG, INFO, WARNING, ERROR"),
+        (
+            {"TRAINMASTER_NODENAME": "gpu-7"},
+            "NODENAME: there is no such variable; give TRAINMASTER_NODE_NAME",
+        ),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(given: dict[str, str], wrong: str):

@@ -1,0 +1,28 @@
+"""Which of the platform's variables a component reads, and that no service takes another's for a misspelt one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from deploy.helm.__main__ import VARIABLES
+from deploy.nats.__main__ import ProvisionSettings
+from services.agent import settings as agent
+from shared.settings import refuse_misspelt, variables
+
+CLIENT = frozenset(f"TRAINMASTER_{name}" for name in ("URL", "TOKEN", "CONFIG", "DEBUG"))
+COMPOSE = frozenset(f"TRAINMASTER_{name}" for name in ("BIND", "PORT", "DATA", "PACKAGES", "SHM"))
+KNOWN = {**VARIABLES, "provision": variables(ProvisionSettings)}
+
+
+@pytest.mark.parametrize("component", KNOWN)
+def test_services_may_share_one_environment(component: str) -> None:
+    everything = CLIENT.union(COMPOSE, *KNOWN.values())
+    refuse_misspelt(KNOWN[component], dict.fromkeys(everything, "x"))
+
+
+def test_the_agent_names_all_of_its_variables() -> None:
+    source = Path(agent.__file__).read_text()
+    assert set(re.findall(r"TRAINMASTER_[A-Z][A-Z0-9_]*", source)) == agent.VARIABLES
