@@ -27,6 +27,7 @@ from services.logs.handlers import LogHandlers
 from services.logs.holding import Holding
 from services.logs.ingest import Ingest
 from services.logs.metrics import IngestMetrics
+from services.logs.mirroring import Mirroring
 from services.logs.progress import ProgressWatch
 from services.logs.resources import ResourceReader
 from services.logs.scalar_handlers import ScalarHandlers
@@ -80,6 +81,7 @@ class LogsService:
         self._known_jobs = JobReadModel(settings.own_directory / "jobs.sqlite", bus)
         visible_jobs = ReadModelJobs(self._known_jobs, CatalogWatch(bus))
         self._tidying = Tidying(self._store, self._known_jobs, bus, settings.limits(), clock)
+        self._mirroring = Mirroring(self._store, self._known_jobs, clock)
         search = SearchHandlers(self._store, jobs, visible_jobs, clock)
         handlers = LogHandlers(self._store, jobs, clock)
         reader = ScalarReader(self._store.layout)
@@ -131,6 +133,7 @@ class LogsService:
             self._store.compactor.run(),
             self._known_jobs.run(),
             self._tidying.run(),
+            self._mirroring.run(),
             self._revocations.run(),
             self._boards.run(),
             self._progress.run(),

@@ -31,7 +31,7 @@ class KeepingSettings(BaseModel):
     log_archive: str = Field(
         "",
         pattern=_BUCKET,
-        description="s3://bucket/prefix for finished parts of logs; empty: all stay in the directory",
+        description="s3://bucket/prefix for finished parts of logs, and copies of event files; empty: there is none",
     )
     log_max_age: _Duration = Field(None, description="how long after its end a job's logs are kept; empty: for ever")
     log_max_per_user: _Amount = Field(None, description="most that the logs of a user's jobs may take; empty: no limit")

@@ -6,6 +6,7 @@
 | `store/<job>/<attempt>/<role>/<index>/` | segments of a replica's log |
 | `store/<job>/<attempt>/<role>/<index>/tb/` | its event files, byte for byte; `tb.2` has second generations |
 | `store/<job>/<attempt>/<role>/<index>/resources/samples` | what the replica used, see `shared.resource_samples` |
+| `store/<job>/<attempt>/<role>/<index>/mirrored.json` | which of these two have a copy in the archive |
 """
 
 from __future__ import annotations
@@ -98,11 +99,22 @@ class Layout:
         folders = sorted(self.replica(replica).glob(f"{_FOLDERS['use']}*"), key=_generation_number)
         return [folder / _SAMPLES for folder in folders]
 
+    def loose_files(self, replica: ReplicaRef) -> Iterator[Path]:
+        """All files of a replica that are no segments."""
+        yield from (path for _, path in self.event_files(replica))
+        yield from (path for path in self.samples(replica) if path.is_file())
+
     def event_roots(self, job: str) -> Iterator[tuple[ReplicaRef, int, Path]]:
         """The directories of event files of a job: replica, generation, place."""
         for replica in sorted(self.replicas_here(job)):
             for root in sorted(self.replica(replica).glob(f"{_TB}*"), key=_generation_number):
                 yield replica, _generation_number(root), root
+
+
+def is_loose_folder(name: str) -> bool:
+    """Whether a folder of a replica holds event files or samples, of any generation."""
+    folder, _, number = name.partition(".")
+    return folder in _FOLDERS.values() and (not number or number.isdecimal())
 
 
 def _generation_name(folder: str, generation: int) -> str:

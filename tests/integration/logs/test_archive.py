@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.logs import mirroring as mirroring_module
 from services.logs import settings as settings_module
 from services.logs.adapters import compactor as compactor_module
 from services.logs.adapters.archive import S3Archive
@@ -132,3 +134,34 @@ async def test_an_archive_that_never_answers_holds_nothing_else_up(bus: Bus, tmp
         await publish(bus, Chunk(log_of(other), 0, b"hello\n"))
         await kept.until_sized(other, 6)
         assert await kept.raw(job) == content
+
+
+async def test_event_files_and_samples_are_copied_and_come_back_with_a_new_directory(
+    bus: Bus, tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(mirroring_module, "QUIET_S", 0.0)
+    monkeypatch.setattr(mirroring_module, "EVERY_S", 0.05)
+    events, used = b"\0event\xff" * 100, b"{}\n"
+    async with archiving(bus, tmp_path / "f", s3) as kept:
+        job = await submit(bus)
+        records, samples = (
+            replace(log_of(job), kind="tb", path="train/a \udcff%.tfevents"),
+            replace(log_of(job), kind="use"),
+        )
+        await publish(bus, Chunk(records, 0, events[:300]), Chunk(samples, 0, used))
+        await publish(bus, Chunk(records, 300, events[300:], generation=1), Chunk(log_of(job), 0, end=0))
+        expected = {
+            f"f/{job}/1/worker/0/tb/train/a%20%FF%25.tfevents": events,
+            f"f/{job}/1/worker/0/resources/samples": used,
+        }
+
+        async def look() -> bool | None:
+            found = objects(s3, tmp_path / "f", job)
+            return True if expected.items() <= found.items() else None
+
+        await eventually(look, 20)
+        await kept.until_ended(job)
+    async with archiving(bus, tmp_path / "anew", s3, log_archive=f"s3://{s3.bucket}/f"):
+        store = tmp_path / "anew/logs/store" / job / "1/worker/0"
+        assert (store / "tb/train/a \udcff%.tfevents").read_bytes() == events
+        assert (store / "resources/samples").read_bytes() == used
