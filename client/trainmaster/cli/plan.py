@@ -8,10 +8,10 @@ import click
 
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option, serialised
-from trainmaster.client import Client
+from trainmaster.client import Client, name_of
 from trainmaster.documents import Plan
-from trainmaster.errors import InputError, InvalidInputError
-from trainmaster.kinds import TRAINING_JOB
+from trainmaster.errors import InputError, InvalidInputError, NotFoundError
+from trainmaster.kinds import TRAINING_JOB, kind_of_document
 from trainmaster.manifests.reader import Manifest, RefusedManifestError, read_file
 from trainmaster.rendering.explanation import plan_page
 
@@ -25,20 +25,42 @@ def command(paths: tuple[str, ...], output: str) -> None:
     """Say what would become of a job, without submitting it.
 
     That is: whether it is valid, where it would start now, what an hour of it costs, or what it would wait for. Nothing
-    is submitted and nothing uploaded. Errors are told at their place in the file, as `apply` does.
+    is submitted and nothing uploaded. Errors are told at their place in the file, as `apply` does. Whatever else is in
+    the file must be in place already, and counts as it is there.
     """
     manifests = [manifest for path in paths for manifest in read_file(path, sys.stdin.buffer)]
-    _check(manifests)
+    jobs = [manifest for manifest in manifests if manifest.document.get("kind") == TRAINING_JOB.name]
+    if not jobs:
+        raise InputError(f"plans are made for kind {TRAINING_JOB.name}, and there is none")
+    others = [manifest for manifest in manifests if manifest not in jobs]
     with connected() as client:
-        plans = [_plan(client, manifest) for manifest in manifests]
+        _check_in_place(client, others)
+        plans = [_plan(client, manifest) for manifest in jobs]
     _report(plans, output)
 
 
-def _check(manifests: list[Manifest]) -> None:
-    kinds = {str(manifest.document.get("kind")) for manifest in manifests}
-    others = sorted(kinds - {TRAINING_JOB.name})
-    if others:
-        raise InputError(f"plans are made for kind TrainingJob; there is also {', '.join(others)}: apply that first")
+def _check_in_place(client: Client, manifests: list[Manifest]) -> None:
+    """Raise InputError with all that a job could need and that is not there; what is there counts as it is."""
+    missing = [_label(manifest) for manifest in manifests if not _is_there(client, manifest)]
+    if missing:
+        raise InputError(
+            f"not in place yet: {', '.join(missing)}; a plan is made with what is there, so apply that first"
+        )
+    if manifests:
+        there = ", ".join(map(_label, manifests))
+        Screen.here().say(f"planned with what is in place, and not with what the file says of it: {there}")
+
+
+def _label(manifest: Manifest) -> str:
+    return f"{kind_of_document(manifest.document.get('kind')).singular} {name_of(manifest.document)}"
+
+
+def _is_there(client: Client, manifest: Manifest) -> bool:
+    try:
+        client.get(kind_of_document(manifest.document.get("kind")).plural, name_of(manifest.document))
+    except NotFoundError:
+        return False
+    return True
 
 
 def _plan(client: Client, manifest: Manifest) -> Plan:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.fake_platform import FakePlatform, of_json, problem
 from trainmaster.errors import ExitCode
 
@@ -96,8 +98,41 @@ def test_a_folder_of_code_is_named_by_the_digest_that_it_would_have_and_not_uplo
     assert api.requests[0].json["spec"]["code"]["upload"].startswith("sha256:")
 
 
-def test_plans_are_for_jobs_alone(command: Command, api: FakePlatform, tmp_path: Path) -> None:
-    outcome = command("plan", "-f", written(tmp_path, JOB + "---\nkind: Pool\nmetadata: {name: p}\n"))
+BESIDE = "---\nkind: Storage\nmetadata: {name: team-data}\nspec: {uri: pvc://team-data}\n"
+
+
+def test_a_plan_is_made_with_what_is_in_place_of_the_rest_of_the_file(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("GET", "/v1/assets/storages/team-data", of_json({"kind": "Storage"}))
+    api.on("POST", "/v1/plans", of_json(STARTS))
+    outcome = command("plan", "-f", written(tmp_path, BESIDE + "---\n" + JOB))
+    assert "would start now" in outcome.out
+    assert "planned with what is in place, and not with what the file says of it: storage team-data" in outcome.err
+
+
+def test_what_is_not_in_place_yet_is_named_before_any_plan_is_made(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("GET", "/v1/assets/storages/team-data", problem(404, "not-found", "there is no storage team-data"))
+    outcome = command("plan", "-f", written(tmp_path, JOB + BESIDE))
     assert outcome.code == ExitCode.INVALID
-    assert "there is also Pool" in outcome.err
+    assert "not in place yet: storage team-data; a plan is made with what is there" in outcome.err
+    assert [request.method for request in api.requests] == ["GET"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BESIDE, "plans are made for kind TrainingJob, and there is none"),
+        (JOB + "---\nkind: Storrage\nmetadata: {name: x}\n", "did you mean Storage?"),
+        (JOB + "---\nkind: Storage\n", "metadata.name is missing"),
+    ],
+)
+def test_a_file_that_cannot_be_planned_is_refused(
+    command: Command, api: FakePlatform, tmp_path: Path, text: str, words: str
+) -> None:
+    outcome = command("plan", "-f", written(tmp_path, text))
+    assert outcome.code == ExitCode.INVALID
+    assert words in outcome.err
     assert api.requests == []
