@@ -63,6 +63,8 @@ class Explanation:
     why_there: str
     document: Document
     story: tuple[str, ...] = ()
+    never_fits: bool = False
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Document) -> Explanation:
@@ -82,6 +84,8 @@ class Explanation:
             why_there=fields.fields("placement").text("why"),
             document=document,
             story=fields.texts("story"),
+            never_fits=fields.flag("neverFits"),
+            warnings=fields.texts("warnings"),
         )
 
 

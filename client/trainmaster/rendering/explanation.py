@@ -28,6 +28,7 @@ def explanation(answer: Explanation) -> RenderableType:
 
 def reasons(answer: Explanation) -> Iterator[RenderableType]:
     """All but the summary."""
+    yield from (text(f"warning: {warning}", "yellow") for warning in answer.warnings)
     if answer.why_there:
         yield text(f"placed {answer.why_there}")
     if answer.blockers:
@@ -49,12 +50,17 @@ def plan_page(plan: Plan) -> RenderableType:
     """Whether the job would start now and where, what an hour of it costs, or what it would wait for."""
     price = f", {plan.price_per_hour} an hour" if plan.price_per_hour else ""
     where = f" for cluster {plan.cluster}" if plan.cluster else ""
-    verdict = text("would start now", "bold green") if plan.starts else text("would wait", "yellow")
-    parts: list[RenderableType] = [Text.assemble("valid", text(where), "; ", verdict, text(price) if price else "")]
+    parts = [Text.assemble("valid", text(where), "; ", _verdict(plan), text(price) if price else "")]
     if plan.placement:
         rows = ((role, pool, node, count) for role, pool, nodes in plan.placement for node, count in nodes)
-        return Group(*parts, Text(), table(PLACE_HEADERS, rows), *_differences(plan))
+        return Group(*parts, *reasons(plan.explanation), Text(), table(PLACE_HEADERS, rows), *_differences(plan))
     return Group(*parts, text(plan.explanation.summary), *reasons(plan.explanation), *_differences(plan))
+
+
+def _verdict(plan: Plan) -> Text:
+    if plan.starts:
+        return text("would start now", "bold green")
+    return text("would never start as things are" if plan.explanation.never_fits else "would wait", "yellow")
 
 
 def _differences(plan: Plan) -> Iterator[RenderableType]:

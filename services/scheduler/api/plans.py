@@ -16,7 +16,18 @@ from shared.units import MIB
 Json = dict[str, Any]
 JobBody = Annotated[Any, Body(description="the job as kind: TrainingJob")]
 
-_TOLD = ("summary", "position", "rivals", "blockers", "held", "changes", "suggestions", "expectedStartAt")
+_TOLD = (
+    "summary",
+    "position",
+    "rivals",
+    "blockers",
+    "held",
+    "changes",
+    "suggestions",
+    "expectedStartAt",
+    "neverFits",
+    "warnings",
+)
 
 
 def plans_router(handlers: PlanHandlers) -> APIRouter:

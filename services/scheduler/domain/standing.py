@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -39,6 +39,7 @@ class Standing:
     """What is told of one job; `position` counts from 1 among the `rivals` that wait for the same pools, itself one.
 
     `changes` start it now, `advice` helps otherwise; at `expected_at` it starts at the latest if nothing new comes.
+    `never_fits`: not with nothing else running, either; `warnings` are of what the job asks for in vain.
     """
 
     job: str
@@ -52,6 +53,8 @@ class Standing:
     advice: tuple[str, ...] = ()
     expected_at: datetime | None = None
     place: Whereabouts | None = None
+    never_fits: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def standing_of(job: Job, trials: Trials, place: Whereabouts | None = None) -> Standing:
@@ -112,10 +115,17 @@ def waiting(gang: Gang, trials: Trials) -> Standing:
     if answer.verdict is Verdict.FITS:
         answer = _in_the_queue(gang, trials)
     position, rivals = place_in_queue(gang, snapshot)
-    summary = f"place {position} of {rivals} in the queue: {answer.summary}"
-    if answer.verdict is Verdict.NEVER:
-        summary = answer.summary
-    return Standing(gang.job, JobState.QUEUED, summary, position, rivals, answer.blockers)
+    never = answer.verdict is Verdict.NEVER
+    summary = answer.summary if never else f"place {position} of {rivals} in the queue: {answer.summary}"
+    return Standing(gang.job, JobState.QUEUED, summary, position, rivals, answer.blockers, never_fits=never)
+
+
+def warned(standing: Standing, excluded: Collection[str], trials: Trials) -> Standing:
+    """The same with a warning of nodes that the job wants to keep off, and that there are none of."""
+    layout = trials.snapshot.columns.layout
+    unknown = ", ".join(sorted(name for name in excluded if not layout.rows_named((name,))))
+    told = (f"excludeNodes names no node that is known: {unknown}",) if unknown else ()
+    return replace(standing, warnings=told)
 
 
 def _in_the_queue(gang: Gang, trials: Trials) -> Explanation:

@@ -14,7 +14,7 @@ from typing import Final
 from services.scheduler.domain.explaining.trials import Trials
 from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.planning.plan import Start
-from services.scheduler.domain.standing import Asker, Standing, explained, waiting
+from services.scheduler.domain.standing import Asker, Standing, explained, waiting, warned
 from shared.events import Event, Resolved, ResolvedRole, Submitted, subject_of
 from shared.jobs import Job, Recorded, fold
 
@@ -61,7 +61,7 @@ def submitted_job(submitted: Submitted, job: str, owner: str, project: str, now:
 def trial_plan(gang: Gang, resolved: Resolved, trials: Trials, asker: Asker) -> TrialPlan:
     """The answer for a gang; `trials` has it in its queue."""
     start = trials.start(gang)
-    standing = explained(waiting(gang, trials), trials, asker)
+    standing = warned(explained(waiting(gang, trials), trials, asker), gang.excluded, trials)
     placement = _placement(start) if start else ()
     return TrialPlan(standing, resolved.cluster, price_of(gang, resolved.roles), placement)
 

@@ -102,6 +102,8 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "changes": [_change(change) for change in standing.changes],
         "suggestions": [*(f"{change.text} would start it now" for change in standing.changes), *standing.advice],
         "expectedStartAt": rfc3339(standing.expected_at) if standing.expected_at else None,
+        "neverFits": standing.never_fits,
+        "warnings": list(standing.warnings),
         "placement": asdict(standing.place) | {"why": standing.place.text} if standing.place else None,
     }
 

@@ -20,7 +20,7 @@ from services.scheduler.domain.gang import Gang
 from services.scheduler.domain.offers import other_offers
 from services.scheduler.domain.placement import holds_capacity, nodes_of
 from services.scheduler.domain.planning.holding import Releases
-from services.scheduler.domain.standing import Asker, Standing, explained, standing_of, waiting
+from services.scheduler.domain.standing import Asker, Standing, explained, standing_of, waiting, warned
 from services.scheduler.domain.terms import Terms
 from services.scheduler.handlers.finding import find_job, seen_projects
 from shared.auth.principal import Principal, can_see
@@ -70,11 +70,13 @@ class StandingHandlers:
         """Where a job stands, by id or name; raises NotFoundError, or ConflictError where several have the name."""
         self._check_ready()
         job = find_job(self.jobs, principal, self.catalog.view, reference)
-        terms, asker = self.world.terms(job) if holds_capacity(job) else None, self.asker(principal, job)
+        terms, asker = None if job.ended else self.world.terms(job), self.asker(principal, job)
 
         def answer(trials: Trials) -> Standing:
-            place = _place(job, terms, trials) if terms is not None else None
-            return explained(standing_of(job, trials, place), trials, asker)
+            if terms is None:
+                return standing_of(job, trials)
+            place = _place(job, terms, trials) if holds_capacity(job) else None
+            return warned(explained(standing_of(job, trials, place), trials, asker), terms.excluded_nodes, trials)
 
         standing = await self.answered(answer)
         progress = self.progress(gang_id(job.id, job.attempt.number))

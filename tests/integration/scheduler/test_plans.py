@@ -121,6 +121,26 @@ async def test_a_cluster_without_nodes_takes_jobs_and_says_that_it_has_none(rig:
         assert "pool 'public' has no node that role worker may use" in plan["summary"]
 
 
+async def test_nodes_to_keep_off_that_are_not_there_are_warned_of_before_and_after_the_submission(
+    rig: Rig, engine: SimulatedEngine
+):
+    async with api(rig, engine) as users:
+        await rig.until(await rig.submit(name="first"), JobState.RUNNING)
+        excluded = {**JOB["spec"], "excludeNodes": ["moon", "node-1", "n-moon"]}
+        plan = (await users["ada"].post("/v1/plans", json=JOB | {"spec": excluded})).json()
+        told = ["excludeNodes names no node that is known: moon, n-moon, node-1"]
+        assert (plan["warnings"], plan["neverFits"]) == (told, False)
+        held = await rig.submit(name="second", excludeNodes=["moon", "node-0"])
+
+        async def told() -> dict | None:
+            answer = await users["ada"].get(f"/v1/queue/{held}")
+            return answer.json() if answer.status_code == 200 and answer.json()["blockers"] else None
+
+        standing = await eventually(told)
+        assert standing["warnings"] == ["excludeNodes names no node that is known: moon"]
+        assert standing["neverFits"]
+
+
 async def test_why_a_placed_job_is_where_it_is_is_told(rig: Rig, engine: SimulatedEngine):
     engine.offer("node-0", "node-1", "node-2", cores=8)
     async with api(rig, engine) as users:

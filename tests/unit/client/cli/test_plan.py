@@ -79,6 +79,17 @@ def test_a_job_that_would_wait_is_told_why_for_whom_until_when_and_what_would_st
         assert told in out
 
 
+def test_a_job_that_never_fits_and_names_unknown_nodes_is_told_so(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("POST", "/v1/plans", of_json({**WAITS, "neverFits": True, "warnings": ["excludeNodes names no node: x"]}))
+    out = command("plan", "-f", written(tmp_path)).out
+    assert "would never start as things are" in out
+    assert "warning: excludeNodes names no node: x" in out
+    api.on("POST", "/v1/plans", of_json({**STARTS, "warnings": ["excludeNodes names no node: x"]}))
+    assert "warning: excludeNodes names no node: x" in command("plan", "-f", written(tmp_path)).out
+
+
 def test_errors_are_told_at_their_place(command: Command, api: FakePlatform, tmp_path: Path) -> None:
     fault = ("/spec/roles/0/replicas", "never-fits", "give at most 8")
     api.on("POST", "/v1/plans", problem(422, "invalid-input", "1 thing is wrong", fault))

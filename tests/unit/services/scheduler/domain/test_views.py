@@ -12,7 +12,7 @@ from services.scheduler.domain.nodes import NodeState
 from services.scheduler.domain.standing import Standing
 from services.scheduler.domain.views import node_document, pool_status, pools_of, standing_document
 from shared.jobs import JobState
-from tests.support.cluster import POOLS, PUBLIC, node, request
+from tests.support.cluster import POOLS, PUBLIC, gang, node, request
 from tests.support.jobs import START
 
 
@@ -58,7 +58,7 @@ def test_a_node_knows_its_pools():
 
 def test_a_standing_is_shown_with_its_numbers():
     blocker = Blocker("worker", "cpu", 12, 6, 16, 4, "short of cores")
-    change = Change("replicas", "1 instead of 3 replicas", "worker", "3", "1", "spec.roles.0.replicas=1")
+    change = Change("replicas", "1 instead of 3 replicas", gang(), "worker", "3", "1", ("spec.roles.0.replicas=1",))
     held = Held("cpu", "public", (Holder("tj-2", 4, START),), 6)
     standing = Standing("tj-1", JobState.QUEUED, "waits", 2, 5, (blocker,), (held,), (change,), ("less",), START)
     assert standing_document(standing) == {
@@ -92,12 +92,14 @@ def test_a_standing_is_shown_with_its_numbers():
                 "role": "worker",
                 "from": "3",
                 "to": "1",
-                "setting": "spec.roles.0.replicas=1",
+                "settings": ["spec.roles.0.replicas=1"],
                 "text": "1 instead of 3 replicas",
             }
         ],
         "suggestions": ["1 instead of 3 replicas would start it now", "less"],
         "expectedStartAt": "2026-01-01T00:00:00.000Z",
+        "neverFits": False,
+        "warnings": [],
         "placement": None,
     }
 
