@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from services.scheduler.engines.clusters import ClusterEngines
 from services.scheduler.engines.opening import open_engines
@@ -20,12 +19,10 @@ from shared.clock import SystemClock
 from shared.errors import UnavailableError
 from shared.ids import new_job_id
 from shared.kubernetes.names import GANG_LABEL, node_id
-from tests.support.kubernetes.clusters import Cluster, a_cluster
-from tests.support.kubernetes.kubelet import SimulatedKubelet
-from tests.support.kubernetes.nodes import NodeSpec
+from tests.support.kubernetes.clusters import Cluster
+from tests.support.kubernetes.engines import kubelets, node_name
+from tests.support.kubernetes.pairs import a_pair, away, joined_kubeconfig, kinds_of_pairs
 from tests.support.local_engine import Bench
-
-NAMESPACE = "trainmaster-jobs"
 
 
 @dataclass
@@ -36,42 +33,22 @@ class Two:
     settings: SchedulerSettings
 
     async def pods(self, cluster: str, gang: GangStart) -> int:
-        answer = await self.clusters[cluster].api.get(
-            f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"{GANG_LABEL}={gang.id}"
-        )
+        there = self.clusters[cluster]
+        answer = await there.api.get(there.path("pods"), labelSelector=f"{GANG_LABEL}={gang.id}")
         return len(answer.body["items"])
 
-    def server(self, cluster: str):
-        server = self.clusters[cluster].server
-        assert server is not None
-        return server
 
-
-@pytest.fixture
-async def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Two]:
+@pytest.fixture(params=kinds_of_pairs())
+async def two(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Two]:
     async with AsyncExitStack() as stack:
-        found = {}
-        for name in ("main", "east"):
-            (tmp_path / name).mkdir()
-            found[name] = await stack.enter_async_context(a_cluster("test server", tmp_path / name))
-            await found[name].api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-            await stack.enter_async_context(SimulatedKubelet(found[name].api, [NodeSpec("node-0")]))
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(_joined(found)))
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        found = await stack.enter_async_context(a_pair(request.param, tmp_path))
+        for cluster in found.values():
+            await stack.enter_async_context(kubelets(cluster, "0"))
+        monkeypatch.setenv("KUBECONFIG", str(joined_kubeconfig(found, tmp_path / "joined")))
         contexts = "main=at-main,east=at-east"
         given = {"engine": "kubernetes", "kube_contexts": contexts, "kube_image": "registry.example/tm:1"}
-        yield Two(found, SchedulerSettings.model_validate({**given, "home": tmp_path / "home"}))
-
-
-def _joined(clusters: dict[str, Cluster]) -> dict:
-    """One kubeconfig with a context for each cluster."""
-    joined = {"apiVersion": "v1", "kind": "Config", "current-context": "at-main"}
-    users = [{"name": "me", "user": {"token": "t"}}]
-    urls = {name: cluster.api.url for name, cluster in clusters.items()}
-    entries = [{"name": name, "cluster": {"server": url}} for name, url in urls.items()]
-    contexts = [{"name": f"at-{name}", "context": {"cluster": name, "user": "me"}} for name in urls]
-    return {**joined, "clusters": entries, "users": users, "contexts": contexts}
+        given |= {"kube_namespace": found["main"].namespace, "home": tmp_path / "home"}
+        yield Two(found, SchedulerSettings.model_validate(given))
 
 
 @asynccontextmanager
@@ -87,21 +64,20 @@ async def desk_of(two: Two, bus: Bus) -> AsyncIterator[Bench]:
         await opened.close()
 
 
-def gang_in(cluster: str) -> GangStart:
-    replica = ReplicaStart(
-        "worker", 0, node_id(cluster, "node-0"), "sleep 1000", env={}, memory_bytes=1 << 26, cpu_m=100
-    )
+def gang_in(two: Two, cluster: str) -> GangStart:
+    node = node_id(cluster, node_name(two.clusters[cluster], "0"))
+    replica = ReplicaStart("worker", 0, node, "sleep 1000", env={}, memory_bytes=1 << 26, cpu_m=100)
     parts = {"image": "registry.example/train:1", "files": {"hostfile": ""}}
     return GangStart(new_job_id(), 1, "u-me", "default", cluster, (replica,), **parts)
 
 
 async def test_each_gang_runs_in_its_cluster_and_nodes_of_one_name_are_two(two: Two, bus: Bus):
-    here, there = gang_in("main"), gang_in("east")
+    here, there = gang_in(two, "main"), gang_in(two, "east")
     async with desk_of(two, bus) as desk:
-        nodes = (await desk.engine.inventory()).nodes
-        assert [node.name for node in nodes] == ["node-0", "node-0"]
-        assert len({node.id for node in nodes}) == 2
-        assert {node.facts["machine"] for node in nodes} == {"main.node-0", "east.node-0"}
+        name = node_name(two.clusters["main"], "0")
+        nodes = [node for node in (await desk.engine.inventory()).nodes if node.name == name]
+        assert len({node.id for node in nodes}) == len(nodes) == 2
+        assert {node.facts["machine"] for node in nodes} == {f"main.{name}", f"east.{name}"}
         for gang in (here, there):
             await desk.engine.start(gang)
             await desk.started(gang)
@@ -112,11 +88,11 @@ async def test_each_gang_runs_in_its_cluster_and_nodes_of_one_name_are_two(two: 
 
 
 async def test_a_cluster_that_is_away_stops_no_other_and_keeps_its_gangs(two: Two, bus: Bus):
-    here, there = gang_in("main"), gang_in("east")
+    here, there = gang_in(two, "main"), gang_in(two, "east")
     async with desk_of(two, bus) as desk:
         await desk.engine.start(there)
         await desk.started(there)
-    async with two.server("east").away(), desk_of(two, bus) as desk:
+    async with away(two.clusters["east"]), desk_of(two, bus) as desk:
         await desk.engine.start(here)
         await desk.started(here)
         assert not any(each.startswith(there.id) for each in desk.ids())

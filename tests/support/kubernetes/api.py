@@ -51,7 +51,7 @@ class Api:
             return {**SUCCESS, "code": 201}
         if target.subresource == "eviction":
             options = delete_options(body.get("deleteOptions") or {}, {})
-            self._registry.delete(target.resource, target.namespace, target.name, options)
+            self._registry.evict(target.namespace, target.name, options)
             return {**SUCCESS, "code": 201}
         if target.name:
             raise not_allowed()

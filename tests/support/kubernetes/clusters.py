@@ -61,24 +61,35 @@ def kinds_of_clusters() -> list[str]:
 async def a_cluster(kind: str, directory: Path) -> AsyncIterator[Cluster]:
     """`test server`, or `cluster` for the real one; skips the test where there is none."""
     if kind == "test server":
-        server = ApiServer(volcano=True)
-        await server.start()
-        try:
-            async with _namespaced(server.write_kubeconfig(directory / "kubeconfig"), server) as cluster:
-                yield cluster
-        finally:
-            await server.stop()
+        async with a_test_server(directory, _new_namespace()) as cluster:
+            yield cluster
         return
     kubeconfig = real_kubeconfig()
     if kubeconfig is None:
         pytest.skip(NO_CLUSTER)
-    async with _namespaced(kubeconfig, None) as cluster:
+    async with namespaced(kubeconfig, None, _new_namespace()) as cluster:
         yield cluster
 
 
 @asynccontextmanager
-async def _namespaced(kubeconfig: Path, server: ApiServer | None) -> AsyncIterator[Cluster]:
-    name = f"tm-test-{uuid.uuid4().hex[:8]}"
+async def a_test_server(directory: Path, namespace: str) -> AsyncIterator[Cluster]:
+    """One with this namespace; its kubeconfig is in the directory."""
+    server = ApiServer(volcano=True)
+    await server.start()
+    try:
+        async with namespaced(server.write_kubeconfig(directory / "kubeconfig"), server, namespace) as cluster:
+            yield cluster
+    finally:
+        await server.stop()
+
+
+def _new_namespace() -> str:
+    return f"tm-test-{uuid.uuid4().hex[:8]}"
+
+
+@asynccontextmanager
+async def namespaced(kubeconfig: Path, server: ApiServer | None, name: str) -> AsyncIterator[Cluster]:
+    """A cluster with a namespace that goes with the test."""
     async with connected(kubeconfig) as api:
         made = await api.post("/api/v1/namespaces", {"metadata": {"name": name}})
         assert made.status == 201, made.message

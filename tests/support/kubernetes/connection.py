@@ -47,7 +47,7 @@ class Connection:
 
     def __init__(self, url: str, *, tls: ssl.SSLContext | None = None, token: str = ""):
         self.url = url
-        self._tls = tls
+        self.tls = tls
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -61,7 +61,7 @@ class Connection:
         return cls(cluster["server"], tls=_tls(cluster, user), token=user.get("token", ""))
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._tls or True, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self.tls or True, limit=0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
         self._session = aiohttp.ClientSession(headers=self._headers, connector=connector, timeout=timeout)
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,8 @@ PLATFORM = "main"
 KINDS = ("configmaps", "secrets", "services", "pods")
 POLICIES = "networkpolicies"
 NETWORKING = "networking.k8s.io/v1"
+OF_KUBERNETES = "ca.crt"
+"""How the names of config maps end that controllers make in every namespace."""
 GONE_S = 30
 SENT_S = 0.2
 """How long what a process sent before it died may take to be done."""
@@ -171,10 +173,12 @@ def _command(commands: str | tuple[str, ...], index: int) -> str:
 
 
 async def belongings(cluster: Cluster) -> Counter[str]:
-    """Objects of the namespace by kind, to compare before and after."""
-    counts = {kind: len(await _items(cluster.path(kind), cluster)) for kind in KINDS}
-    counts[POLICIES] = len(await _items(cluster.path(POLICIES, group=NETWORKING), cluster))
-    return Counter(counts)
+    """Objects of the namespace by kind, to compare before and after; without what Kubernetes puts there in its time."""
+    paths = {kind: cluster.path(kind) for kind in KINDS} | {POLICIES: cluster.path(POLICIES, group=NETWORKING)}
+    found = {kind: await _items(path, cluster) for kind, path in paths.items()}
+    return Counter(
+        {kind: sum(not each["metadata"]["name"].endswith(OF_KUBERNETES) for each in found[kind]) for kind in found}
+    )
 
 
 async def pods_of(cluster: Cluster, gang: GangStart) -> list[Json]:
@@ -182,10 +186,13 @@ async def pods_of(cluster: Cluster, gang: GangStart) -> list[Json]:
 
 
 async def until_left(cluster: Cluster, before: Counter[str]) -> None:
-    """Until the namespace holds what it held before."""
-    async with asyncio.timeout(GONE_S):
-        while await belongings(cluster) != before:
-            await asyncio.sleep(0.05)
+    """Until the namespace holds what it held before; fails with what is left too long."""
+    left = Counter[str]()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GONE_S):
+            while (left := await belongings(cluster)) != before:
+                await asyncio.sleep(0.05)
+    assert left == before
 
 
 async def _items(path: str, cluster: Cluster, **query: str) -> list[Json]:

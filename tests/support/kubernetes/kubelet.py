@@ -286,7 +286,8 @@ class SimulatedKubelet:
     async def _write(self, pod: Pod, status: Json) -> None:
         """The pod's new status; of a pod that is gone nobody has to know."""
         metadata = {"uid": pod.item["metadata"]["uid"]}
-        answer = await self._insist("PATCH", f"{pod.path}/status", {"metadata": metadata, "status": status})
+        change = {"metadata": metadata, "status": _with_others(status, pod.item)}
+        answer = await self._insist("PATCH", f"{pod.path}/status", change)
         if answer.status == 200:
             pod.item = answer.body
 
@@ -303,6 +304,13 @@ class SimulatedKubelet:
                 if answer.status < 500 and answer.status != 429:
                     return answer
             await asyncio.sleep(AGAIN_AFTER_S)
+
+
+def _with_others(status: Json, pod: Json) -> Json:
+    """The status with the conditions that others have written, which a kubelet leaves as they are."""
+    own = {each["type"] for each in status.get("conditions", ())}
+    others = [each for each in pod.get("status", {}).get("conditions", ()) if each["type"] not in own]
+    return {**status, "conditions": [*status.get("conditions", ()), *others]} if others else status
 
 
 def _config_maps(pod: Json) -> set[str]:

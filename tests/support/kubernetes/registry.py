@@ -156,6 +156,20 @@ class Registry:
         status = {**pod["status"], "conditions": [*others, scheduled]}
         self.store.put(kinds.PODS, {**pod, "spec": {**pod["spec"], "nodeName": target["name"]}, "status": status})
 
+    def evict(self, namespace: str, name: str, options: DeleteOptions) -> None:
+        """Delete the pod, once its status says that this is no doing of its own."""
+        pod = self.get(kinds.PODS, namespace, name)
+        evicted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastTransitionTime": timestamp(self._now()),
+        }
+        conditions = [*pod["status"].get("conditions", []), evicted]
+        self.store.put(kinds.PODS, {**pod, "status": {**pod["status"], "conditions": conditions}})
+        self.delete(kinds.PODS, namespace, name, options)
+
     def _replace(self, resource: Resource, before: Json, wanted: Json, subresource: str) -> Json:
         item = kept_on_update(resource, before, wanted, subresource)
         name = item["metadata"]["name"]

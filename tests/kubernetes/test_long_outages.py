@@ -1,0 +1,131 @@
+"""Outages of a real cluster that take their time: its API server killed for a minute, nodes whose heartbeats end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shared import events as ev
+from shared.bus import Bus
+from shared.jobs import JobState
+from shared.tasks import end
+from tests.support.http import calling
+from tests.support.kubernetes.clusters import NO_CLUSTER, Cluster, a_cluster, real_kubeconfig
+from tests.support.kubernetes.engines import belongings, node_name, until_left
+from tests.support.kubernetes.job_desk import JobDesk, job_desk
+from tests.support.kubernetes.nodes import ready_condition
+from tests.support.kubernetes.server_process import NOT_OURS, ServerProcess, may_be_killed
+from tests.support.nats import NatsServer
+from tests.support.scheduling import Rig
+from tests.support.services import eventually, running
+
+AWAY_S = 60
+BACK_S = 60
+MANY = 100
+LOST_AFTER_S = 10
+HEARTBEAT_S = 5
+NOTICED_S = 120
+HEARTBEATS = "TRAINMASTER_TEST_NODE_LIFECYCLE"
+NO_HEARTBEATS = f"{NO_CLUSTER}; and set {HEARTBEATS}=1 where its controllers look at the heartbeats of nodes"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    async with a_cluster("cluster", tmp_path) as made:
+        monkeypatch.setenv("KUBECONFIG", str(made.kubeconfig))
+        yield made
+
+
+@pytest.fixture
+async def desk(cluster: Cluster, nats_server: NatsServer, bus: Bus, tmp_path: Path) -> AsyncIterator[JobDesk]:
+    async with job_desk(Rig(nats_server, tmp_path / "home", bus), cluster, "a", "b") as found:
+        yield found
+
+
+@asynccontextmanager
+async def scheduler(desk: JobDesk, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
+    """A scheduler that works, and a client of it."""
+    service = await desk.rig.scheduler(**desk.settings, **settings)
+    async with running(service), calling(service.app, desk.rig.token()) as http:
+        yield http
+
+
+@pytest.mark.skipif(not may_be_killed(real_kubeconfig()), reason=NOT_OURS)
+async def test_a_server_that_is_killed_for_a_minute_while_jobs_run_and_are_made_ends_none(desk: JobDesk):
+    before = await belongings(desk.cluster)
+    server = ServerProcess(desk.cluster.kubeconfig)
+    async with scheduler(desk) as http:
+        steady = await desk.running(4)
+        starting = await desk.submit(MANY)
+        made = await some_made(desk, starting)
+        server.kill()
+        try:
+            await asyncio.sleep(AWAY_S)
+            assert "Kubernetes API server does not answer" in (await http.get(f"/v1/queue/{starting}")).text
+            states = [(await desk.rig.job(job)).state for job in (steady, starting)]
+            assert states == [JobState.RUNNING, JobState.STARTING]
+        finally:
+            server.start()
+        await desk.rig.until(starting, JobState.RUNNING, limit_s=BACK_S)
+        assert made <= (found := await uids(desk, starting))
+        assert len(found) == MANY
+        for job in (steady, starting):
+            await desk.rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
+            stopped = await desk.rig.until(job, JobState.STOPPED, limit_s=BACK_S)
+            assert [attempt.number for attempt in stopped.attempts] == [1]
+            assert {replica.exit.cause for replica in stopped.attempt.replicas.values()} == {"stopped"}
+        await until_left(desk.cluster, before)
+
+
+@pytest.mark.skipif(not (real_kubeconfig() and os.environ.get(HEARTBEATS)), reason=NO_HEARTBEATS)
+async def test_a_job_on_a_node_whose_heartbeats_end_is_ended_whole_and_says_so(desk: JobDesk):
+    before = await belongings(desk.cluster)
+    async with heartbeats(desk, "a"), scheduler(desk, kube_node_lost_after_s=LOST_AFTER_S):
+        # Each takes more than half of a node, so that they are on two.
+        job = await desk.running(2, cpu_millis=33_000)
+
+        async def ended() -> ev.AttemptEnded | None:
+            return (await desk.rig.job(job)).attempts[0].ended
+
+        told = await eventually(ended, NOTICED_S)
+        assert told.reason is ev.EndReason.PLATFORM
+        assert f"its node {node_name(desk.cluster, 'b')} was lost" in told.message
+        await until_left(desk.cluster, before)
+
+
+@asynccontextmanager
+async def heartbeats(desk: JobDesk, *nodes: str) -> AsyncIterator[None]:
+    """The kubelets of these nodes say that they are there."""
+
+    async def beat() -> None:
+        while True:
+            for node in nodes:
+                path = f"/api/v1/nodes/{node_name(desk.cluster, node)}/status"
+                ready = ready_condition("True", "KubeletReady")
+                await desk.cluster.api.patch(path, {"status": {"conditions": [ready]}})
+            await asyncio.sleep(HEARTBEAT_S)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        await end(beating)
+
+
+async def some_made(desk: JobDesk, job: str) -> set[str]:
+    async with asyncio.timeout(30):
+        while not (found := await uids(desk, job)):
+            await asyncio.sleep(0)
+    return found
+
+
+async def uids(desk: JobDesk, job: str) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in await desk.pods(job)}
