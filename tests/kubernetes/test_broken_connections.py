@@ -23,10 +23,11 @@ from tests.support.kubernetes.engines import (
     settings_for,
     until_left,
 )
-from tests.support.kubernetes.proxy import Proxy, proxied
+from tests.support.kubernetes.proxy import PODS, Proxy, proxied
 from tests.support.local_engine import Bench
 
 SHORT = Patience(0.3, 0.05)
+HALF = 20
 
 
 @pytest.fixture(params=kinds_of_clusters())
@@ -71,17 +72,18 @@ async def test_watches_that_are_cut_in_mid_event_miss_nothing_and_tell_nothing_t
 async def test_a_server_out_of_reach_while_one_gang_runs_and_another_is_made_ends_neither(far: tuple[Cluster, Proxy]):
     cluster, proxy = far
     before = await belongings(cluster)
-    running, starting = gang_on(cluster, "a"), gang_on(cluster, "a", replicas=40)
+    running, starting = gang_on(cluster, "a"), gang_on(cluster, "a", replicas=2 * HALF)
     async with kubelets(cluster, "a"), engine_on(cluster, settings_for(cluster, patience=SHORT)) as desk:
         await desk.engine.start(running)
         await desk.started(running)
+        proxy.hold(PODS, after=HALF)
         start = asyncio.create_task(insist(desk, starting))
-        await until_half_made(cluster, starting)
+        await until_made(cluster, starting, HALF)
         async with proxy.away():
             with pytest.raises(UnavailableError):
                 await desk.engine.stop(running.id, 1)
             made = {pod["metadata"]["uid"] for pod in await pods_of(cluster, starting)}
-            assert 0 < len(made) < len(starting.replicas)
+            assert len(made) == HALF
             assert {pod["status"]["phase"] for pod in await pods_of(cluster, starting)} == {"Pending"}
         await start
         await desk.started(starting)
@@ -103,7 +105,7 @@ async def insist(desk: Bench, gang: GangStart) -> None:
             await asyncio.sleep(0.05)
 
 
-async def until_half_made(cluster: Cluster, gang: GangStart) -> None:
-    async with asyncio.timeout(10):
-        while not await pods_of(cluster, gang):
-            await asyncio.sleep(0)
+async def until_made(cluster: Cluster, gang: GangStart, pods: int) -> None:
+    async with asyncio.timeout(30):
+        while len(await pods_of(cluster, gang)) < pods:
+            await asyncio.sleep(0.02)

@@ -27,6 +27,7 @@ from tests.support.kubernetes.engines import (
     settings_for,
     until_left,
 )
+from tests.support.kubernetes.meddling import Meddling, delete, delete_by_force, evict
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.local_engine import Bench
 
@@ -223,18 +224,26 @@ async def test_replicas_on_a_lost_node_are_lost_and_the_gang_can_be_removed(clus
     assert f"its node {node_name(cluster, 'b')} was lost" in exits[1].message
 
 
-async def test_a_pod_that_somebody_deletes_is_lost_and_never_made_again(cluster):
+@pytest.mark.parametrize(
+    ("meddle", "told"),
+    [
+        (delete, "somebody deleted its pod"),
+        (delete_by_force, "its pod vanished: somebody deleted its pod"),
+        (evict, "it was evicted through the API, as when a node is drained (Eviction API: evicting)"),
+    ],
+)
+async def test_a_pod_that_somebody_removes_is_lost_and_never_made_again(cluster, meddle: Meddling, told: str):
     before = await belongings(cluster)
     gang = gang_on(cluster, "a")
     async with kubelets(cluster, "a"), engine_on(cluster) as desk:
         await desk.engine.start(gang)
         await desk.started(gang)
-        await cluster.api.delete(cluster.path("pods", gang.replica_id(gang.replicas[0])))
+        await meddle(cluster, gang.replica_id(gang.replicas[0]))
         await desk.until(f"{gang.replica_id(gang.replicas[0])}/exited")
         await desk.engine.start(gang)
         assert len(await pods_of(cluster, gang)) == 1
         exits = await clear(desk, cluster, gang, before)
-    assert (exits[0].cause, exits[0].message) == ("lost", "somebody deleted its pod")
+    assert (exits[0].cause, exits[0].message) == ("lost", told)
 
 
 async def test_a_record_that_somebody_deletes_ends_the_gang(cluster):

@@ -6,7 +6,8 @@ Each job goes on whole or ends whole, says why in words, and leaves nothing in i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,16 @@ from shared.kubernetes.names import INDEX_LABEL
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import belongings, until_left
 from tests.support.kubernetes.job_desk import JobDesk, job_desk
+from tests.support.kubernetes.meddling import Meddling, delete, delete_by_force, evict
+from tests.support.kubernetes.proxy import PODS, proxied
 from tests.support.modules import Modules, modules_in, scheduler_environment
 from tests.support.nats import NatsServer
 from tests.support.scheduling import Rig
 from tests.support.services import eventually, running
 
 MANY = 100
-SOME = 20
-"""Pods of a gang that is being made when its scheduler is killed; at least."""
+SOME = 40
+"""Pods that a scheduler has made when it is killed."""
 
 
 @pytest.fixture(params=kinds_of_clusters())
@@ -41,40 +44,41 @@ async def desk(cluster: Cluster, nats_server: NatsServer, bus: Bus, tmp_path: Pa
         yield found
 
 
-def start_scheduler(modules: Modules, desk: JobDesk, name: str):
+def start_scheduler(modules: Modules, desk: JobDesk, name: str, kubeconfig: Path) -> subprocess.Popen[bytes]:
     environment = scheduler_environment(desk.rig, modules.directory, name)
     chosen = {f"TRAINMASTER_{key.upper()}": value for key, value in desk.settings.items()}
-    return modules.start(name, "services.scheduler", **environment, **chosen)
+    return modules.start(name, "services.scheduler", **environment, **chosen, KUBECONFIG=str(kubeconfig))
 
 
 async def test_a_scheduler_that_is_killed_while_it_makes_100_pods_is_followed_by_one_that_makes_the_rest(
     desk: JobDesk, tmp_path: Path
 ):
     before = await belongings(desk.cluster)
-    with modules_in(tmp_path) as modules:
-        first = start_scheduler(modules, desk, "first")
-        await modules.said("first", "leadership_taken", 60)
-        start_scheduler(modules, desk, "second")
-        await modules.said("second", "readmodel_caught_up", 60)
-        job = await desk.submit(MANY)
-        made = await half_made(desk, job)
-        first.kill()
-        made |= await uids(desk, job)
-        assert len(made) < MANY, "it was killed too late for this test"
-        await desk.rig.until(job, JobState.RUNNING, limit_s=60)
-        assert made <= (found := await uids(desk, job))
-        assert len(found) == MANY
-        await desk.rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
-        stopped = await desk.rig.until(job, JobState.STOPPED, limit_s=60)
-        assert [attempt.number for attempt in stopped.attempts] == [1]
-        assert {replica.exit.cause for replica in stopped.attempt.replicas.values()} == {"stopped"}
-        await until_left(desk.cluster, before)
+    async with proxied(desk.cluster, tmp_path) as (far, proxy):
+        proxy.hold(PODS, after=SOME)
+        with modules_in(tmp_path) as modules:
+            first = start_scheduler(modules, desk, "first", far.kubeconfig)
+            await modules.said("first", "leadership_taken", 60)
+            start_scheduler(modules, desk, "second", desk.cluster.kubeconfig)
+            await modules.said("second", "readmodel_caught_up", 60)
+            job = await desk.submit(MANY)
+            made = await some_made(desk, job)
+            first.kill()
+            await desk.rig.until(job, JobState.RUNNING, limit_s=60)
+            assert made < (found := await uids(desk, job))
+            assert len(found) == MANY
+            await desk.rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
+            stopped = await desk.rig.until(job, JobState.STOPPED, limit_s=60)
+            assert [attempt.number for attempt in stopped.attempts] == [1]
+            assert {replica.exit.cause for replica in stopped.attempt.replicas.values()} == {"stopped"}
+            await until_left(desk.cluster, before)
 
 
-async def half_made(desk: JobDesk, job: str) -> set[str]:
-    async with asyncio.timeout(30):
+async def some_made(desk: JobDesk, job: str) -> set[str]:
+    """Those that the first scheduler makes."""
+    async with asyncio.timeout(60):
         while len(found := await uids(desk, job)) < SOME:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.02)
     return found
 
 
@@ -85,21 +89,6 @@ async def uids(desk: JobDesk, job: str) -> set[str]:
 # --- what others do to pods
 
 
-async def delete(desk: JobDesk, pod: str) -> None:
-    assert (await desk.cluster.api.delete(desk.cluster.path("pods", pod))).status == 200
-
-
-async def delete_by_force(desk: JobDesk, pod: str) -> None:
-    options = {"gracePeriodSeconds": 0}
-    assert (await desk.cluster.api.delete(desk.cluster.path("pods", pod), options)).status == 200
-
-
-async def evict(desk: JobDesk, pod: str) -> None:
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
-    assert (await desk.cluster.api.post(desk.cluster.path("pods", pod, "eviction"), body)).status == 201
-
-
-Meddling = Callable[[JobDesk, str], Awaitable[None]]
 MEDDLINGS: dict[Meddling, str] = {
     delete: "somebody deleted its pod",
     delete_by_force: "its pod vanished: somebody deleted its pod",
@@ -107,6 +96,7 @@ MEDDLINGS: dict[Meddling, str] = {
 }
 
 
+@pytest.mark.parametrize("cluster", ["cluster"], indirect=True)
 async def test_jobs_whose_pods_others_remove_or_refuse_end_whole_and_say_what_was_done(desk: JobDesk):
     await few_pods(desk.cluster, 3 * len(MEDDLINGS) + 2)
     before = await belongings(desk.cluster)
@@ -116,7 +106,7 @@ async def test_jobs_whose_pods_others_remove_or_refuse_end_whole_and_say_what_wa
         assert "exceeded quota: few" in refused.ended.message
         for meddle, job in zip(MEDDLINGS, jobs, strict=True):
             pods = {pod["metadata"]["labels"][INDEX_LABEL]: pod["metadata"]["name"] for pod in await desk.pods(job)}
-            await meddle(desk, pods["1"])
+            await meddle(desk.cluster, pods["1"])
         for told, job in zip(MEDDLINGS.values(), jobs, strict=True):
             attempt = await desk.over(job)
             assert attempt.ended.message.startswith("replica worker-1 on node ")

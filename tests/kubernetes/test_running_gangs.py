@@ -27,7 +27,9 @@ from tests.support.kubernetes.engines import (
     settings_for,
     until_left,
 )
+from tests.support.kubernetes.meddling import Meddling, delete, delete_by_force, evict
 from tests.support.kubernetes.places import IMAGE, Place, a_place, kinds_of_places
+from tests.support.local_engine import Bench
 from tests.support.nats import free_port
 
 MEBIBYTE = 1 << 20
@@ -134,3 +136,59 @@ async def test_a_replica_out_of_memory_is_told_as_such(tmp_path: Path) -> None:
         async with engine_on(place.cluster, settings(place)) as desk:
             end = (await desk.run(hungry))[0]
     assert end.out_of_memory is OutOfMemory.CERTAIN
+
+
+@pytest.mark.skipif("real node" not in kinds_of_places(), reason=NO_NODE)
+@pytest.mark.parametrize(
+    ("meddle", "told"),
+    [
+        (delete, "somebody deleted its pod"),
+        (delete_by_force, "its pod vanished: somebody deleted its pod"),
+        (evict, "it was evicted through the API, as when a node is drained (Eviction API: evicting)"),
+    ],
+)
+async def test_a_replica_whose_pod_somebody_removes_from_a_real_node_is_lost_and_the_gang_can_be_removed(
+    tmp_path: Path, meddle: Meddling, told: str
+) -> None:
+    async with a_place("real node", tmp_path) as place:
+        before = await belongings(place.cluster)
+        pair = gang(place, *["trap 'exit 0' TERM; while true; do sleep 0.1; done"] * 2)
+        async with engine_on(place.cluster, settings(place)) as desk:
+            await desk.engine.start(pair)
+            await desk.started(pair)
+            made = {pod["metadata"]["uid"] for pod in await pods_of(place.cluster, pair)}
+            await meddle(place.cluster, pair.replica_id(pair.replicas[0]))
+            await desk.until(f"{pair.replica_id(pair.replicas[0])}/exited")
+            await desk.engine.start(pair)
+            assert {pod["metadata"]["uid"] for pod in await pods_of(place.cluster, pair)} <= made
+            await desk.engine.stop(pair.id, 5)
+            first, second = await desk.exits(pair)
+            await desk.engine.forget(pair.id)
+            await until_left(place.cluster, before)
+    assert (first.cause, first.message) == ("lost", told)
+    assert second.cause == "stopped"
+
+
+@pytest.mark.skipif("real node" not in kinds_of_places(), reason=NO_NODE)
+async def test_an_image_that_a_real_node_cannot_have_is_what_replicas_wait_for(tmp_path: Path) -> None:
+    async with a_place("real node", tmp_path) as place:
+        before = await belongings(place.cluster)
+        pair = replace(gang(place, "true", "true"), image="registry.invalid/none:1")
+        async with engine_on(place.cluster, settings(place)) as desk:
+            await desk.engine.start(pair)
+            async with asyncio.timeout(60):
+                while not all("cannot be pulled" in reason for reason in reasons_of(desk, pair)):
+                    await asyncio.sleep(0.1)
+            reasons = reasons_of(desk, pair)
+            await desk.engine.stop(pair.id, 1)
+            ends = await desk.exits(pair)
+            await desk.engine.forget(pair.id)
+            await until_left(place.cluster, before)
+    assert {end.cause for end in ends} == {"never-started"}
+    assert all("the image registry.invalid/none:1 cannot be pulled" in reason for reason in reasons)
+
+
+def reasons_of(desk: Bench, gang: GangStart) -> list[str]:
+    """Why its replicas do not run, an empty text where nothing is told."""
+    told = desk.engine.holdups(gang.id)
+    return [told.get(f"{each.role}-{each.index}", "") for each in gang.replicas]

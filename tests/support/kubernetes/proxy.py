@@ -1,4 +1,4 @@
-"""A proxy before any API server, whose connections a test can cut: as a whole, or watches in the middle of an event.
+"""A proxy before any API server: a test can cut all connections, or watches in mid-event, and hold requests back.
 
 Clients speak HTTP to it without a certificate of their own. It speaks to the server as the kubeconfig says, so that
 events pass it in the clear, of the test server and of a real cluster alike.
@@ -24,6 +24,8 @@ from tests.support.kubernetes.connection import Connection
 HOST = "127.0.0.1"
 PIECE_BYTES = 1 << 16
 EVENT = b'{"type":"'
+PODS = b"/pods"
+"""How the line of a request ends that makes a pod."""
 
 
 @dataclass(eq=False)
@@ -46,9 +48,13 @@ class Proxy:
         self._tls: ssl.SSLContext | None = api.tls
         self._server: asyncio.Server | None = None
         self._links: set[Link] = set()
+        self._held_kind = b""
+        self._passing = 0
         self.port = 0
         self.cut = 0
         """How many watches were cut in the middle of an event."""
+        self.held = 0
+        """How many requests were held back."""
 
     async def start(self) -> None:
         """Listen; after `stop` again on the same port."""
@@ -59,8 +65,13 @@ class Proxy:
         """Break every connection and refuse new ones."""
         if self._server is not None:
             self._server.close()
+        self._held_kind = b""
         for link in tuple(self._links):
             link.break_off()
+
+    def hold(self, request: bytes, after: int) -> None:
+        """Pass so many requests on whose line ends like this, and hold back all others like it until `stop`."""
+        self._held_kind, self._passing = request, after
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
@@ -103,10 +114,21 @@ class Proxy:
 
     async def _ask(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while piece := await reader.read(PIECE_BYTES):
-            if b" HTTP/1.1\r\n" in piece:
-                link.watches = b"watch=true" in piece.partition(b"\r\n")[0]
+            line, is_request, _ = piece.partition(b" HTTP/1.1\r\n")
+            if is_request:
+                link.watches = b"watch=true" in line
+                await self._held_back(line)
             writer.write(piece)
             await writer.drain()
+
+    async def _held_back(self, line: bytes) -> None:
+        """Return at once for what may pass, and else never; the connection is broken in the end."""
+        if not self._held_kind or not line.endswith(self._held_kind):
+            return
+        self._passing -= 1
+        if self._passing < 0:
+            self.held += 1
+            await asyncio.Event().wait()
 
     async def _answer(self, link: Link, reader: asyncio.StreamReader) -> None:
         while piece := await reader.read(PIECE_BYTES):
