@@ -33,7 +33,8 @@ from services.scheduler.ports.reports import CaughtUp
 from shared.clock import SystemClock
 from shared.environment import GangEnvironment, GangShape, RoleShape
 from shared.ids import new_job_id
-from shared.kubernetes.access import Json, KubernetesApi, connect
+from shared.kubernetes.access import KubernetesApi, connect
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import node_id
 
 REPLICAS = 1000

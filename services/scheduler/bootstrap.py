@@ -35,7 +35,8 @@ from services.scheduler.control.usage_book import UsageBook
 from services.scheduler.control.world import World
 from services.scheduler.domain.holdups import holdups_sentence
 from services.scheduler.engines.clusters import ClusterEngines
-from services.scheduler.engines.opening import OpenEngines, open_engines
+from services.scheduler.engines.open_engines import OpenEngines
+from services.scheduler.engines.opening import open_engines
 from services.scheduler.handlers.nodes import NodeHandlers
 from services.scheduler.handlers.offers import OfferHandlers
 from services.scheduler.handlers.plans import PlanHandlers

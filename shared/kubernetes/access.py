@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlencode
@@ -24,8 +24,8 @@ from pydantic_core import from_json, to_json
 from yarl import URL
 
 from shared.errors import TrainmasterError, UnavailableError
+from shared.kubernetes.documents import Json
 
-Json = Mapping[str, Any]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 REQUEST_S: Final = 30.0

@@ -21,7 +21,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from shared.clock import Clock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, Json, KubernetesApi
+from shared.kubernetes.access import ApiError, KubernetesApi
+from shared.kubernetes.documents import Json
 
 PAGE: Final = 500
 SILENCE_S: Final = 150.0

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from services.scheduler.bootstrap import SchedulerService
-from services.scheduler.engines.opening import OpenEngines
+from services.scheduler.engines.open_engines import OpenEngines
 from services.scheduler.settings import SchedulerSettings
 from shared.bus import Bus
 from shared.clock import SystemClock

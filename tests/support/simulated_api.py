@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from services.scheduler.bootstrap import SchedulerService
-from services.scheduler.engines.opening import OpenEngines
+from services.scheduler.engines.open_engines import OpenEngines
 from shared.clock import SystemClock
 from tests.support.http import calling
 from tests.support.scheduling import Rig

@@ -15,7 +15,8 @@ from typing import Final, TypeVar
 from services.scheduler.engines.kubernetes.errors import is_busy, is_missing
 from shared.clock import Clock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, Json, KubernetesApi
+from shared.kubernetes.access import ApiError, KubernetesApi
+from shared.kubernetes.documents import Json
 
 AnswerT = TypeVar("AnswerT")
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.clock import parse_rfc3339
-from shared.kubernetes.access import Json
+from shared.kubernetes.documents import Json
 
 _SAID_MAX: Final = 300
 _CLAIM: Final = re.compile(r"error processing PVC (?P<namespace>[^/\s]+)/(?P<claim>[^:\s]+): (?P<why>.*)", re.DOTALL)

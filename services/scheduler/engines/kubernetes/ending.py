@@ -32,7 +32,8 @@ from services.scheduler.engines.kubernetes.pods import PodSeen, pod_seen
 from shared.clock import Clock, rfc3339
 from shared.errors import UnavailableError
 from shared.ids import GangId
-from shared.kubernetes.access import ApiError, Json
+from shared.kubernetes.access import ApiError
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import GANG_LABEL, PHASE_ANNOTATION
 
 DELETES_AT_ONCE: Final = 32

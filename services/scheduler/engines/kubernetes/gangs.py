@@ -21,7 +21,7 @@ from services.scheduler.ports.reports import ReplicaRef
 from shared.clock import parse_rfc3339, rfc3339
 from shared.events import ReplicaExit
 from shared.ids import GangId
-from shared.kubernetes.access import Json
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import GANG_LABEL, PHASE_ANNOTATION, PREFIX
 
 Key = tuple[str, int]

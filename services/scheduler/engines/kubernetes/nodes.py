@@ -16,7 +16,7 @@ from services.scheduler.engines.kubernetes.objects.settings import GPU_RESOURCE,
 from services.scheduler.engines.kubernetes.quantities import millis, whole
 from services.scheduler.ports.engine import NodeOffer
 from shared.clock import parse_rfc3339
-from shared.kubernetes.access import Json
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import machine_name, node_id
 from shared.node_labels import LEAF_LABEL, MACHINE_LABEL, SPINE_LABEL
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from shared.clock import parse_rfc3339
 from shared.events import OutOfMemory, ReplicaExit
 from shared.kubernetes import names
-from shared.kubernetes.access import Json
+from shared.kubernetes.documents import Json
 
 PULL_PROBLEMS: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}

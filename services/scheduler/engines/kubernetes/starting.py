@@ -38,7 +38,8 @@ from services.scheduler.ports.engine import PlaceTakenError, StartRefusedError
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, rfc3339
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, Json
+from shared.kubernetes.access import ApiError
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import PHASE_ANNOTATION, node_id
 
 CREATES_AT_ONCE: Final = 32

@@ -20,7 +20,8 @@ from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.engines.kubernetes.pods import pod_seen
 from shared.clock import Clock
 from shared.ids import DNS_LABEL_MAX
-from shared.kubernetes.access import Json, KubernetesApi
+from shared.kubernetes.access import KubernetesApi
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import CLUSTER_LABEL
 from shared.kubernetes.watch import SILENCE_S, ApiCollection, Collection, Told, follow
 from shared.tasks import run_together

@@ -11,7 +11,8 @@ import pytest
 
 from shared.clock import ManualClock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, Json
+from shared.kubernetes.access import ApiError
+from shared.kubernetes.documents import Json
 from shared.kubernetes.watch import Changed, Gone, Listed, Told, Unreachable, Watching, follow
 
 EXPIRED = ApiError(410, "Expired", "too old resource version")
