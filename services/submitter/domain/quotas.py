@@ -62,8 +62,11 @@ def check_queue(project: str, limit: int, live: Iterable[Job]) -> None:
     """Raise InvalidInputError where one more job would be too many in the project's queue."""
     queued = use_of(project, live).queued_jobs
     if queued >= limit:
-        sentence = (
-            f"project {shown(project)} may have {limit} queued jobs and has {queued}; "
-            "submit this when one of them has been placed, stop one, or ask an admin for more"
-        )
+        sentence = f"project {shown(project)} may have {limit} queued jobs and has {queued}; {_way_out(limit)}"
         raise InvalidInputError((Violation("/metadata/project", "quota-exceeded", sentence),))
+
+
+def _way_out(limit: int) -> str:
+    if not limit:
+        return "nothing can be submitted to it; give another project, or ask an admin for more"
+    return "submit this when one of them has been placed, stop one, or ask an admin for more"
