@@ -35,8 +35,6 @@ class Mirroring:
 
     async def run(self) -> None:
         """Copy until cancelled."""
-        if self._store.layout.archive is None:
-            return
         await self._jobs.caught_up.wait()
         while True:
             try:
@@ -48,6 +46,8 @@ class Mirroring:
     async def look(self) -> None:
         """Copy what is due now."""
         layout = self._store.layout
+        if layout.archive is None:
+            return
         names = await asyncio.to_thread(layout.jobs)
         for job in [job for name in names if self._store.holds(name) and (job := self._jobs.get(name))]:
             for replica in await asyncio.to_thread(layout.replicas, job.id):
