@@ -35,6 +35,7 @@ from services.logs.scalars import ScalarReader
 from services.logs.search import SearchHandlers
 from services.logs.settings import LogsSettings
 from services.logs.tensorboard.handlers import BoardHandlers
+from services.logs.tensorboard.objects import ObjectRecords
 from services.logs.tensorboard.sandbox import find_sandbox
 from services.logs.tensorboard.servers import Boards, Limits
 from services.logs.tensorboard.sessions import Sessions
@@ -92,7 +93,9 @@ class LogsService:
         limits = Limits(settings.tensorboard_max, settings.tensorboard_idle_s)
         self._boards = Boards(settings.own_directory / "tensorboard", find_sandbox, limits, clock)
         sessions = Sessions(lambda: secrets.token_urlsafe(32))
-        boards = BoardHandlers(self._boards, sessions, jobs, self._store.layout, auth, clock, settings.home)
+        objects = ObjectRecords(settings.own_directory / "records", settings.open_bucket(), clock)
+        layout = self._store.layout
+        boards = BoardHandlers(self._boards, sessions, jobs, layout, objects, auth, clock, settings.home)
         self._broker = _deletions_broker(bus, handlers, boards)
         self.app: FastAPI = create_app(
             service=self.name,

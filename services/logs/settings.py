@@ -82,6 +82,11 @@ class LogsSettings(ServiceSettings, SourceSettings, KeepingSettings, TensorBoard
         name, _, prefix = self.log_archive.removeprefix("s3://").partition("/")
         return S3Archive(options, Bucket(name, prefix))
 
+    def open_bucket(self) -> Callable[[str, str], S3Archive] | None:
+        """Opens a bucket of the platform's object store; None where it has none. Raises SettingsError."""
+        options = self.s3()
+        return None if options is None else lambda name, prefix: S3Archive(options, Bucket(name, prefix))
+
 
 def _parsed(value: object, parse: Callable[[str], float]) -> object:
     """A number from its text; what is a number already, or nothing, stays as it is."""

@@ -1,7 +1,8 @@
-"""Finished segments in an S3 bucket, by way of `obstore`; called from threads, which wait for the network there.
+"""Finished segments, and records of jobs, in S3 buckets.
 
-Each call tries again for some seconds what fails for a moment. What then still fails is an UnavailableError: a reader
-is told so, an upload is repeated later, and until it has succeeded the segment stays in the directory.
+This is by way of `obstore`; it is called from threads, which wait for the network there. Each call tries again for some
+seconds what fails for a moment. What then still fails is an UnavailableError: a reader is told so, an upload is
+repeated later, and until it has succeeded the segment stays in the directory.
 """
 
 from __future__ import annotations
@@ -87,4 +88,4 @@ def _telling() -> Iterator[None]:
         raise
     except (BaseError, OSError, ValueError) as error:
         first_line = str(error).strip().partition("\n")[0]
-        raise UnavailableError(f"the store of logs does not answer: {first_line[:300]}") from None
+        raise UnavailableError(f"the object store does not answer: {first_line[:300]}") from None

@@ -21,7 +21,8 @@ from starlette.responses import Response
 from services.logs.adapters.jobs import Jobs
 from services.logs.adapters.layout import Layout
 from services.logs.tensorboard.boards import DIRECTORY_RUN, BoardSpec, Root, Run, runs_of
-from services.logs.tensorboard.mounts import place_on_mount
+from services.logs.tensorboard.mounts import MountPath, mount_path, place_on_machine
+from services.logs.tensorboard.objects import ObjectRecords, is_in_objects
 from services.logs.tensorboard.proxy import forward
 from services.logs.tensorboard.sandbox import Bind
 from services.logs.tensorboard.servers import Board, Boards, Shown
@@ -70,6 +71,7 @@ class BoardHandlers:
     sessions: Sessions
     jobs: Jobs
     layout: Layout
+    objects: ObjectRecords
     auth: Authenticator
     clock: Clock
     home: Path
@@ -172,7 +174,7 @@ class BoardHandlers:
 
     def _shown(self, spec: BoardSpec, jobs: tuple[Job, ...]) -> Shown:
         if spec.directory is not None:
-            return self._shown_directory(spec.directory, jobs[0])
+            return self._shown_directory(spec, mount_path(jobs[0], spec.directory))
         runs = self._runs(spec, jobs)
         if not self.boards.sandboxed:
             return Shown((), {run.name: str(run.path) for run in runs})
@@ -184,13 +186,19 @@ class BoardHandlers:
         inner = {run.name: f"/records/{run.path.relative_to(self.layout.job(run.job).parent)}" for run in runs}
         return Shown(tuple(binds), inner)
 
-    def _shown_directory(self, directory: str, job: Job) -> Shown:
+    def _shown_directory(self, spec: BoardSpec, path: MountPath) -> Shown:
+        if is_in_objects(path):
+            self.objects.forget_unused(board.spec.id for board in self.boards.running)
+            fetched = self.objects.bring(spec.id, path)
+            if not self.boards.sandboxed:
+                return Shown((), {DIRECTORY_RUN: str(fetched)})
+            return Shown((Bind(fetched, "/mount"),), {DIRECTORY_RUN: "/mount"})
         if not self.boards.sandboxed:
             raise UnavailableError(
                 "a directory on a mount is shown only where bubblewrap works, which keeps links on it from leading "
                 "elsewhere; whoever runs the platform can install it: apt-get install bubblewrap"
             )
-        place = place_on_mount(job, directory, self.home)
+        place = place_on_machine(path, self.home)
         return Shown((Bind(place.root, "/mount"),), {DIRECTORY_RUN: f"/mount/{place.below}"})
 
 

@@ -28,27 +28,41 @@ class MountPlace:
     below: str
 
 
-def place_on_mount(job: Job, path: str, home: Path) -> MountPlace:
-    """Where a path of the job's replicas is on this machine; raises InvalidInputError."""
+@dataclass(frozen=True, slots=True)
+class MountPath:
+    """A path of the job's replicas: the mount that it is on, and the way from there."""
+
+    shown: str
+    mount: ResolvedMount
+    rest: str
+
+
+def mount_path(job: Job, path: str) -> MountPath:
+    """The mount that has a path of the job's replicas; raises InvalidInputError."""
     clean = os.path.normpath(path)
     mounts = job.submitted.resolved.mounts
     mount = next((each for each in mounts if _within(clean, each.mount_path)), None)
     if mount is None:
         there = ", ".join(each.mount_path for each in mounts) or "none"
-        raise _wrong("not-on-a-mount", f"{clean} is on no mount of the job; its mounts are: {there}")
+        raise wrong("not-on-a-mount", f"{clean} is on no mount of the job; its mounts are: {there}")
+    return MountPath(clean, mount, clean[len(mount.mount_path.rstrip("/")) :].lstrip("/"))
+
+
+def place_on_machine(path: MountPath, home: Path) -> MountPlace:
+    """Where such a path is on this machine; raises InvalidInputError."""
+    mount = path.mount
     source = _local(mount, mount.uri)
-    rest = clean[len(mount.mount_path.rstrip("/")) :].lstrip("/")
-    return _checked(clean, source / rest, _local(mount, mount.root) if mount.root else source, home)
+    return _checked(path.shown, source / path.rest, _local(mount, mount.root) if mount.root else source, home)
 
 
 def _checked(shown: str, directory: Path, root: Path, home: Path) -> MountPlace:
     real_root, real = Path(os.path.realpath(root)), Path(os.path.realpath(directory))
     if not _within(str(real), str(real_root)):
-        raise _wrong("not-allowed", f"{shown} leads out of the mount")
+        raise wrong("not-allowed", f"{shown} leads out of the mount")
     if not real.is_dir():
-        raise _wrong("not-found", f"there is no directory {shown} now; name one that has event files in or below it")
+        raise wrong("not-found", f"there is no directory {shown} now; name one that has event files in or below it")
     if _within(os.path.realpath(home), str(real_root)):
-        raise _wrong("not-allowed", f"{shown} is beside the platform's own state, which must not be shown")
+        raise wrong("not-allowed", f"{shown} is beside the platform's own state, which must not be shown")
     return MountPlace(real_root, real.relative_to(real_root).as_posix())
 
 
@@ -58,14 +72,15 @@ def _local(mount: ResolvedMount, uri: str) -> Path:
     if uri.startswith("/"):
         return Path(uri)
     scheme = uri.partition("://")[0]
-    raise _wrong(
+    raise wrong(
         "not-on-this-machine",
         f"the mount at {mount.mount_path} is at {scheme}://, and TensorBoard reads directories of this machine; "
         "what the job wrote below its spec.tensorboard.logDir is kept by the platform and shown without --dir",
     )
 
 
-def _wrong(code: str, message: str) -> InvalidInputError:
+def wrong(code: str, message: str) -> InvalidInputError:
+    """What is wrong with the directory that was asked for."""
     return InvalidInputError((Violation(_POINTER, code, message),))
 
 

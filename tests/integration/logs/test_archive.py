@@ -19,6 +19,7 @@ from services.logs.adapters.archive import S3Archive
 from shared import events as ev
 from shared.bus import Bus
 from shared.logs_wire import Chunk
+from tests.support.event_files import scalars
 from tests.support.logs import KeptLogs, keeping_logs, log_of, publish, start_and_end, submit, tell
 from tests.support.s3 import S3, s3_server, stalling
 from tests.support.services import eventually
@@ -165,3 +166,23 @@ async def test_event_files_and_samples_are_copied_and_come_back_with_a_new_direc
         store = tmp_path / "anew/logs/store" / job / "1/worker/0"
         assert (store / "tb/train/a \udcff%.tfevents").read_bytes() == events
         assert (store / "resources/samples").read_bytes() == used
+
+
+async def test_records_on_a_mount_at_s3_are_shown_with_a_directory_that_is_chosen_later(
+    bus: Bus, tmp_path: Path, s3: S3
+):
+    s3.put_key("team/out/runs/events.out.tfevents.1", scalars("loss", [1.0, 2.0]))
+    mount = ev.ResolvedMount(mount_path="/mnt/data", type="storage", source="data", uri=f"s3://{s3.bucket}/team")
+    async with keeping_logs(bus, tmp_path / "g", **s3.settings(tmp_path)) as kept:
+        job = await submit(bus, mounts=(mount,))
+        asked = {"jobs": [job], "dir": "/mnt/data/out"}
+        answer = await kept.client().post("/v1/tensorboard", json=asked)
+        assert answer.status_code == 200, answer.text
+        runs = answer.json()["url"] + "data/runs"
+
+        async def look() -> bool | None:
+            return True if (await kept.client().get(runs)).json() == ["records/runs"] else None
+
+        await eventually(look, 40)
+        nothing = await kept.client().post("/v1/tensorboard", json=asked | {"dir": "/mnt/data/nowhere"})
+        assert nothing.json()["errors"][0]["code"] == "not-found"

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from services.logs.adapters.layout import Layout
 from services.logs.tensorboard.handlers import BoardHandlers, Opened
+from services.logs.tensorboard.objects import ObjectRecords
 from services.logs.tensorboard.servers import Boards, Limits
 from services.logs.tensorboard.sessions import Sessions
 from shared import events as ev
@@ -43,7 +44,9 @@ class OneJob:
     """One job, for those who may see it."""
 
     def __init__(self) -> None:
-        self.job = job_after()
+        job, mount = job_after(), ev.ResolvedMount(mount_path="/mnt/data", type="storage", source="d", uri="file:///d")
+        resolved = job.submitted.resolved.model_copy(update={"mounts": (mount,)})
+        self.job = job.model_copy(update={"submitted": job.submitted.model_copy(update={"resolved": resolved})})
         self.seen_by = {ADA.user_id, BOB.user_id}
         self.asked = 0
 
@@ -69,6 +72,7 @@ class Desk:
             Sessions(lambda: f"secret-{next(secrets)}"),
             self.jobs,
             Layout(directory / "store"),
+            ObjectRecords(directory / "records", None, self.clock),
             self.tokens,
             self.clock,
             directory / "home",

@@ -1,4 +1,4 @@
-"""Directories on mounts: what may be shown, and what leads elsewhere."""
+"""Directories on mounts of this machine: what may be shown, and what leads elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.logs.tensorboard.mounts import place_on_mount
+from services.logs.tensorboard.mounts import mount_path, place_on_machine
 from shared import events as ev
 from shared.errors import InvalidInputError
 from shared.jobs import Job
@@ -29,7 +29,7 @@ def storage(tmp_path: Path) -> Path:
 
 def code_of(job: Job, path: str, home: Path) -> str:
     with pytest.raises(InvalidInputError) as caught:
-        place_on_mount(job, path, home)
+        place_on_machine(mount_path(job, path), home)
     (violation,) = caught.value.violations
     assert violation.pointer == "/dir"
     return violation.code
@@ -37,12 +37,12 @@ def code_of(job: Job, path: str, home: Path) -> str:
 
 def test_a_directory_is_found_below_the_place_that_user_code_cannot_replace(storage: Path):
     job = job_with_mount(f"file://{storage}/team", root=f"file://{storage}")
-    place = place_on_mount(job, "/mnt/data/runs", storage.parent / "home")
+    place = place_on_machine(mount_path(job, "/mnt/data/runs"), storage.parent / "home")
     assert (place.root, place.below) == (storage.resolve(), "team/runs")
 
 
 def test_without_a_root_the_mount_itself_is_that_place(storage: Path):
-    place = place_on_mount(job_with_mount(f"file://{storage}/team"), "/mnt/data", storage.parent / "home")
+    place = place_on_machine(mount_path(job_with_mount(f"file://{storage}/team"), "/mnt/data"), storage.parent / "home")
     assert (place.root, place.below) == ((storage / "team").resolve(), ".")
 
 
@@ -57,7 +57,7 @@ def test_a_link_out_of_the_mount_is_refused_and_one_within_is_not(storage: Path,
     (storage / "team" / "in").symlink_to(storage / "team" / "runs")
     job = job_with_mount(f"file://{storage}/team")
     assert code_of(job, "/mnt/data/out", tmp_path / "home") == "not-allowed"
-    assert place_on_mount(job, "/mnt/data/in", tmp_path / "home").below == "runs"
+    assert place_on_machine(mount_path(job, "/mnt/data/in"), tmp_path / "home").below == "runs"
 
 
 def test_what_is_not_there_or_no_directory_is_told(storage: Path):
@@ -72,6 +72,7 @@ def test_the_platforms_own_state_is_never_beside_it(storage: Path):
     assert code_of(job, "/mnt/data/storage", storage.parent / "home") == "not-allowed"
 
 
-def test_an_object_store_is_no_directory_of_this_machine(storage: Path):
-    job = job_with_mount("s3://bucket/team")
+@pytest.mark.parametrize("uri", ["nfs://nas/team", "pvc://claim/team"])
+def test_a_volume_of_a_cluster_is_no_directory_of_this_machine(storage: Path, uri: str):
+    job = job_with_mount(uri)
     assert code_of(job, "/mnt/data/runs", storage.parent / "home") == "not-on-this-machine"
