@@ -1,7 +1,8 @@
 """What a document means before it is read: shorthands are written out, so that models and rules know one form only.
 
 `VC_<ROLE>_NUM` in `env` becomes the `replicas` of that role; a single mount without a path is mounted at /mnt/data; a
-job of a framework template that does not say when it has succeeded has when its master has.
+path of a directory loses the slash at its end; a job of a framework template that does not say when it has succeeded
+has when its master has.
 Only the sections concerned are copied; the user's document stays as it is.
 """
 
@@ -21,23 +22,39 @@ from shared.jobspec.rules.roles import role_names
 DEFAULT_MOUNT_PATH: Final = "/mnt/data"
 
 _COUNT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+_ENDS_WITH_SLASH: Final = re.compile(r"[^/]/\Z")
 
 
 def settle(document: dict[str, object]) -> tuple[dict[str, object], tuple[Violation, ...]]:
     """The document in its long form, and what was wrong with the short one."""
     draft = Draft(document)
     changed, violations = _settle_replicas(draft)
-    changed |= _settle_single_mount(draft) | _settle_completion(draft)
+    changed |= _settle_mounts(draft) | _settle_directories(draft) | _settle_completion(draft)
     if not changed:
         return document, violations
     return {**document, "spec": draft.mapping("spec") | changed}, violations
 
 
-def _settle_single_mount(draft: Draft) -> dict[str, object]:
-    mount = draft.mapping("spec", "mounts", 0)
-    if draft.length("spec", "mounts") != 1 or not mount or "mountPath" in mount:
-        return {}
-    return {"mounts": [{**mount, "mountPath": DEFAULT_MOUNT_PATH}]}
+def _settle_mounts(draft: Draft) -> dict[str, object]:
+    mounts = [draft.raw("spec", "mounts", index) for index in range(draft.length("spec", "mounts"))]
+    path = {"mountPath": DEFAULT_MOUNT_PATH} if len(mounts) == 1 else {}
+    settled = [
+        path | mount | _shortened(mount, "mountPath", "subPath") if isinstance(mount, dict) and mount else mount
+        for mount in mounts
+    ]
+    return {"mounts": settled} if settled != mounts else {}
+
+
+def _settle_directories(draft: Draft) -> dict[str, object]:
+    sections = {name: draft.mapping("spec", name) for name in ("tensorboard", "checkpoint")}
+    shorter = {name: _shortened(section, "logDir", "dir") for name, section in sections.items()}
+    return {name: sections[name] | paths for name, paths in shorter.items() if paths}
+
+
+def _shortened(section: dict[str, object], *keys: str) -> dict[str, object]:
+    """Those of the paths that are written with a slash at their end, without it."""
+    paths = {key: section.get(key) for key in keys}
+    return {key: path[:-1] for key, path in paths.items() if isinstance(path, str) and _ENDS_WITH_SLASH.search(path)}
 
 
 def _settle_completion(draft: Draft) -> dict[str, object]:

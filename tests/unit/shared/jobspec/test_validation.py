@@ -71,6 +71,20 @@ def test_a_single_mount_without_a_path_is_at_mnt_data() -> None:
     assert validate_job(document).spec.mounts[0].mount_path == "/mnt/data"
 
 
+def test_a_directory_may_be_written_with_a_slash_at_its_end() -> None:
+    mount = {"type": "dataset", "source": "dataset_mnist", "subPath": "mnist/", "mountPath": "/mnt/data/"}
+    document = changed(small_job_document(), "/spec/mounts", [mount])
+    document = changed(document, "/spec/tensorboard", {"logDir": "/mnt/data/output/runs/"})
+    spec = validate_job(changed(document, "/spec/checkpoint", {"dir": "/mnt/data/ckpt/"})).spec
+    assert (spec.mounts[0].mount_path, spec.mounts[0].sub_path) == ("/mnt/data", "mnist")
+    assert spec.tensorboard is not None
+    assert spec.tensorboard.log_dir == "/mnt/data/output/runs"
+    assert spec.checkpoint is not None
+    assert spec.checkpoint.dir == "/mnt/data/ckpt"
+    for wrong in ("/mnt/data//", "/"):
+        assert violations_of(changed(document, "/spec/tensorboard/logDir", wrong))
+
+
 def test_blocks_that_are_off_are_accepted() -> None:
     document = job_document()
     document["spec"] |= {

@@ -80,7 +80,7 @@ WRONG: list[tuple[str, Any, str | None, str]] = [
     ("/spec/mounts/1/mountPath", "data", None, "path-not-absolute"),
     ("/spec/mounts/1/mountPath", "/mnt/../etc", None, "path-not-normal"),
     ("/spec/mounts/1/mountPath", "/mnt//set", None, "path-not-normal"),
-    ("/spec/mounts/1/mountPath", "/mnt/set/", None, "path-not-normal"),
+    ("/spec/mounts/1/mountPath", "/mnt/set//", None, "path-not-normal"),
     ("/spec/mounts/1/mountPath", "/mnt/" + "s" * 256, None, "path-too-long"),
     ("/spec/mounts/1/mountPath", "/mnt/s\net", None, "path-character"),
     *(
