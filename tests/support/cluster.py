@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.scheduler.domain.gang import Gang, Pool, QueuePolicy, RoleAsk
 from services.scheduler.domain.ledger import Ledger, Seat
-from services.scheduler.domain.nodes import Device, Node, NodeState, Request
+from services.scheduler.domain.nodes import SLOTS_MAX, Device, Node, NodeState, Request
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit, take
 from services.scheduler.domain.planning.plan import Plan, Snapshot, Start, plan
@@ -79,6 +79,7 @@ nodes = st.builds(
     model=st.sampled_from(["A100", "H100"]),
     labels=st.sampled_from([{}, {"team": "x"}]),
     state=st.sampled_from([NodeState.READY, NodeState.READY, NodeState.READY, *NodeState]),
+    slots=st.sampled_from([SLOTS_MAX, SLOTS_MAX, 0, 1, 3]),
 )
 clusters = st.lists(nodes, max_size=6, unique_by=lambda made: made.id).map(tuple)
 requests = st.builds(

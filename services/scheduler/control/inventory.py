@@ -142,6 +142,8 @@ def _node(offer: NodeOffer, cluster: str) -> Node:
         others_memory_bytes=offer.others_memory_bytes,
         others_devices=offer.others_devices,
         because=offer.because,
+        slots=offer.slots,
+        others_slots=offer.others_slots,
     )
 
 

@@ -56,11 +56,13 @@ class _Share:
 
     cpu_m: int = 0
     memory_bytes: int = 0
+    slots: int = 0
     devices: frozenset[str] = frozenset()
 
     def add(self, seat: Seat) -> None:
         self.cpu_m += seat.request.cpu_m
         self.memory_bytes += seat.request.memory_bytes
+        self.slots += 1
         self.devices = self.devices.union(seat.devices) if seat.devices else self.devices
 
 
@@ -144,24 +146,25 @@ class Ledger:
         self._holdings.clear()
         self._recount(layout.row_of.keys() & self._on_node.keys())
 
-    def _parts(self, gang: str) -> Iterator[tuple[int, int, int, int]]:
+    def _parts(self, gang: str) -> Iterator[tuple[int, int, int, int, int]]:
         layout = self._columns.layout
         for node_id in {seat.node for seat in self._held.get(gang, ())} & layout.row_of.keys():
             row, share = layout.row_of[node_id], self._on_node[node_id][gang]
-            yield row, share.cpu_m, share.memory_bytes, layout.device_bits(row, share.devices)
+            yield row, share.cpu_m, share.memory_bytes, share.slots, layout.device_bits(row, share.devices)
 
     def _count(self, seats: tuple[Seat, ...]) -> None:
         self._recount({seat.node for seat in seats} & self._nodes.keys())
 
     def _recount(self, node_ids: Iterable[str]) -> None:
         """What these nodes have free: their capacity less what every gang on them holds."""
-        layout, rows, cpu_m, memory_bytes, devices = self._columns.layout, [], [], [], []
+        layout, rows, cpu_m, memory_bytes, slots, devices = self._columns.layout, [], [], [], [], []
         for node_id in node_ids:
             node, row = self._nodes[node_id], layout.row_of[node_id]
             shares = self._on_node.get(node_id, {}).values()
             rows.append(row)
             cpu_m.append(node.cpu_m - sum(share.cpu_m for share in shares))
             memory_bytes.append(node.memory_bytes - sum(share.memory_bytes for share in shares))
+            slots.append(node.slots - sum(share.slots for share in shares))
             held = layout.device_bits(row, frozenset().union(*(share.devices for share in shares)))
             devices.append(int(layout.devices[row]) & ~held)
-        self._columns.put(np.array(rows, np.int64), cpu_m, memory_bytes, devices)
+        self._columns.put(np.array(rows, np.int64), cpu_m, memory_bytes, slots, devices)

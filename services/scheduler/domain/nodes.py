@@ -1,7 +1,8 @@
 """Nodes and what one replica asks of them: integers only, so that sums are exact and nothing drifts.
 
-CPU is counted in millicores, memory in bytes, GPUs as devices with ids. A `Room` is what is free on one node at one
-moment; it is a value, so a planner can take replicas out of it without touching anybody else's copy.
+CPU is counted in millicores, memory in bytes, GPUs as devices with ids. A node also takes so many replicas and no more,
+whatever their size: each needs one of its `slots`. A `Room` is what is free on one node at one moment; it is a value,
+so a planner can take replicas out of it without touching anybody else's copy.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
+
+SLOTS_MAX: Final = 1 << 20
+"""The slots of a node whose engine sets no limit."""
 
 
 class NodeState(StrEnum):
@@ -49,6 +54,8 @@ class Node:
     others_memory_bytes: int = 0
     others_devices: tuple[Device, ...] = ()
     because: str = ""
+    slots: int = SLOTS_MAX
+    others_slots: int = 0
 
     def whole(self) -> Node:
         """The node as if others held nothing of it."""
@@ -60,6 +67,8 @@ class Node:
             others_cpu_m=0,
             others_memory_bytes=0,
             others_devices=(),
+            slots=self.slots + self.others_slots,
+            others_slots=0,
         )
 
     def is_named(self, names: frozenset[str]) -> bool:
@@ -85,6 +94,7 @@ class Room:
     cpu_m: int
     memory_bytes: int
     devices: tuple[Device, ...]
+    slots: int
 
     def fitting_devices(self, request: Request) -> tuple[Device, ...]:
         """Free devices that the request may use, in the node's order."""
@@ -94,7 +104,7 @@ class Room:
 
     def holds(self, request: Request) -> int:
         """How many replicas with this request fit beside each other."""
-        counts = [self.cpu_m // request.cpu_m, self.memory_bytes // request.memory_bytes]
+        counts = [self.cpu_m // request.cpu_m, self.memory_bytes // request.memory_bytes, self.slots]
         if request.gpus:
             counts.append(len(self.fitting_devices(request)) // request.gpus)
         return max(min(counts), 0)
@@ -111,9 +121,10 @@ class Room:
             cpu_m=self.cpu_m - request.cpu_m,
             memory_bytes=self.memory_bytes - request.memory_bytes,
             devices=tuple(device for device in self.devices if device.id not in device_ids),
+            slots=self.slots - 1,
         )
 
 
 def empty_room(node: Node) -> Room:
     """The room of a node on which nothing runs."""
-    return Room(node, node.cpu_m, node.memory_bytes, node.devices)
+    return Room(node, node.cpu_m, node.memory_bytes, node.devices, node.slots)

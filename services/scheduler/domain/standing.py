@@ -141,7 +141,7 @@ def _held(gang: Gang, blockers: tuple[Blocker, ...], snapshot: Snapshot, may_kno
     asked = dict.fromkeys(
         (pool_of[blocker.role], blocker.resource)
         for blocker in blockers
-        if blocker.role in pool_of and blocker.resource in ("cpu", "memory", "gpu")
+        if blocker.role in pool_of and blocker.resource in ("cpu", "memory", "gpu", "pods")
     )
     return [held_in(snapshot, pool, resource, may_know) for pool, resource in asked]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from services.scheduler.domain.nodes import Device, NodeState
+from services.scheduler.domain.nodes import SLOTS_MAX, Device, NodeState
 from services.scheduler.ports.gangs import GangStart
 from services.scheduler.ports.reports import Observation
 from services.scheduler.ports.sandboxes import Execution, KeptSandbox
@@ -37,7 +37,7 @@ class NodeOffer:
     """A machine, or a share of one, on which the engine can run replicas; `facts` are for people and rules.
 
     What others than this platform hold of it (`others_…`) is not in the amounts that are offered. `because` says why it
-    is in another state than Ready, if it is.
+    is in another state than Ready, if it is. `slots` is how many replicas it takes beside each other.
     """
 
     id: str
@@ -51,6 +51,8 @@ class NodeOffer:
     others_devices: tuple[Device, ...] = ()
     state: NodeState = NodeState.READY
     because: str = ""
+    slots: int = SLOTS_MAX
+    others_slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Cores, memory and GPUs as requests ask for them and as columns have them, each with the way to print it."""
+"""Cores, memory, GPUs and places for pods, as requests ask for them and as columns have them, and how to print each."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def _cores(amount_m: int) -> str:
     return f"{amount_m / 1000:g} cores" if amount_m != 1000 else "1 core"
 
 
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
+
+
 def _gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
@@ -37,6 +41,7 @@ RESOURCES: Final = (
     Resource("cpu", lambda request: request.cpu_m, lambda columns, _: columns.cpu_m, _cores),
     Resource("memory", lambda request: request.memory_bytes, lambda columns, _: columns.memory_bytes, format_bytes),
     Resource("gpu", lambda request: request.gpus, lambda columns, request: columns.free_gpus(request.gpu_model), _gpus),
+    Resource("pods", lambda _: 1, lambda columns, _: columns.slots, _pods),
 )
 
 

@@ -36,7 +36,7 @@ class Held:
 
 
 def held_in(snapshot: Snapshot, pool: str, resource: str, may_know: Callable[[str], bool]) -> Held:
-    """Who holds a resource (`cpu`, `memory`, `gpu`, or `replicas` of whatever size) in a pool."""
+    """Who holds a resource (`cpu`, `memory`, `gpu`, `pods`, or `replicas` of whatever size) in a pool."""
     running = tuple(snapshot.running.values())
     amounts = list(zip(_amounts(snapshot, pool, resource), running, strict=True))
     named = sorted(
@@ -66,4 +66,6 @@ def _held(held: Holding, resource: str) -> Ints:
             return held.memory_bytes
         case "gpu":
             return np.bitwise_count(held.devices).astype(np.int64)
+        case "pods":
+            return held.slots
     return held.cpu_m

@@ -2,7 +2,7 @@
 
 A *shape* is a request in a pool. How many replicas of a shape each row holds is counted once and kept; a row that was
 touched since (its `changed` mark is newer than the count) is counted again when the shape is next asked for, and no
-other. The counts of a copy start as those of its original, so that a plan works on a copy for the price of three
+other. The counts of a copy start as those of its original, so that a plan works on a copy for the price of four
 columns, and a cycle in which one gang ended counts a few rows.
 
 Columns may be a part of the cluster: a run of rows, such as one topology domain. Rows are numbers within the part;
@@ -68,6 +68,7 @@ class Columns:
     first: int
     cpu_m: Ints
     memory_bytes: Ints
+    slots: Ints
     devices: Bits
     changed: Ints
     generation: int = 0
@@ -80,7 +81,8 @@ class Columns:
     def empty(cls, layout: Layout) -> Self:
         """Nodes on which nothing runs."""
         changed = np.zeros(len(layout), dtype=np.int64)
-        return cls(layout, 0, layout.cpu_m.copy(), layout.memory_bytes.copy(), layout.devices.copy(), changed)
+        amounts = layout.cpu_m.copy(), layout.memory_bytes.copy(), layout.slots.copy()
+        return cls(layout, 0, *amounts, layout.devices.copy(), changed)
 
     def __len__(self) -> int:
         return len(self.cpu_m)
@@ -98,6 +100,7 @@ class Columns:
             self.first + start,
             self.cpu_m[start:stop].copy(),
             self.memory_bytes[start:stop].copy(),
+            self.slots[start:stop].copy(),
             self.devices[start:stop].copy(),
             self.changed[start:stop].copy(),
             self.generation,
@@ -163,6 +166,7 @@ class Columns:
     def _count(self, shape: Shape, rows: Rows) -> Ints:
         pool, request = shape
         held = np.minimum(self.cpu_m[rows] // request.cpu_m, self.memory_bytes[rows] // request.memory_bytes)
+        held = np.minimum(held, self.slots[rows])
         if request.gpus:
             held = np.minimum(held, self.free_gpus(request.gpu_model, rows) // request.gpus)
         # Over-committed rows come out below nothing.
@@ -202,6 +206,7 @@ class Columns:
         taken = self.devices_for(request, rows, counts) if devices is None else devices
         self.cpu_m[rows] -= counts * request.cpu_m
         self.memory_bytes[rows] -= counts * request.memory_bytes
+        self.slots[rows] -= counts
         if request.gpus:
             self.devices[rows] &= ~taken
         self.touch(rows)
@@ -218,6 +223,7 @@ class Columns:
         """Put so many replicas with these devices on one row."""
         self.cpu_m[row] -= count * request.cpu_m
         self.memory_bytes[row] -= count * request.memory_bytes
+        self.slots[row] -= count
         if devices:
             self.devices[row] = int(self.devices[row]) & ~devices
         self.generation += 1
@@ -235,10 +241,18 @@ class Columns:
             free ^= lowest
         return taken
 
-    def put(self, rows: Ints, cpu_m: Sequence[int], memory_bytes: Sequence[int], devices: Sequence[int]) -> None:
+    def put(
+        self,
+        rows: Ints,
+        cpu_m: Sequence[int],
+        memory_bytes: Sequence[int],
+        slots: Sequence[int],
+        devices: Sequence[int],
+    ) -> None:
         """Set what these different rows have free."""
         self.cpu_m[rows] = cpu_m
         self.memory_bytes[rows] = memory_bytes
+        self.slots[rows] = slots
         self.devices[rows] = np.array(devices, dtype=np.uint64)
         self.touch(rows)
 
@@ -246,6 +260,7 @@ class Columns:
         """On these different rows, have no more than the other columns have."""
         self.cpu_m[rows] = np.minimum(self.cpu_m[rows], other.cpu_m[rows])
         self.memory_bytes[rows] = np.minimum(self.memory_bytes[rows], other.memory_bytes[rows])
+        self.slots[rows] = np.minimum(self.slots[rows], other.slots[rows])
         self.devices[rows] &= other.devices[rows]
         self.touch(np.arange(len(self))[rows])
 
@@ -261,7 +276,7 @@ class Columns:
         """What is free on one row, as a value of its own."""
         node, bits = self.layout.nodes[self.first + row], int(self.devices[row])
         devices: Iterable[Device] = (device for bit, device in enumerate(node.devices) if bits >> bit & 1)
-        return Room(node, int(self.cpu_m[row]), int(self.memory_bytes[row]), tuple(devices))
+        return Room(node, int(self.cpu_m[row]), int(self.memory_bytes[row]), tuple(devices), int(self.slots[row]))
 
 
 def spare_of(scarce: int, cpu_m: int, memory_bytes: int) -> int:

@@ -19,31 +19,33 @@ class Holding:
     rows: Ints
     cpu_m: Ints
     memory_bytes: Ints
+    slots: Ints
     devices: Bits
 
 
 def holding_of(places: Iterable[Place]) -> Holding:
     """What a gang with these places holds."""
     parts = [
-        (row, count * place.role.request.cpu_m, count * place.role.request.memory_bytes, devices)
+        (row, count * place.role.request.cpu_m, count * place.role.request.memory_bytes, count, devices)
         for place in places
         for row, count, devices in zip(place.rows, place.counts, place.devices, strict=True)
     ]
     return holding(parts)
 
 
-def holding(parts: Iterable[tuple[int, int, int, int]]) -> Holding:
-    """What is held by parts of row, millicores, bytes and devices, where rows may stand several times."""
-    on_row: dict[int, tuple[int, int, int]] = {}
-    for row, cpu_m, memory_bytes, devices in parts:
-        known = on_row.get(row, (0, 0, 0))
-        on_row[row] = known[0] + cpu_m, known[1] + memory_bytes, known[2] | devices
+def holding(parts: Iterable[tuple[int, int, int, int, int]]) -> Holding:
+    """What is held by parts of row, millicores, bytes, slots and devices, where rows may stand several times."""
+    on_row: dict[int, tuple[int, int, int, int]] = {}
+    for row, cpu_m, memory_bytes, slots, devices in parts:
+        known = on_row.get(row, (0, 0, 0, 0))
+        on_row[row] = known[0] + cpu_m, known[1] + memory_bytes, known[2] + slots, known[3] | devices
     amounts = list(on_row.values())
     return Holding(
         np.array(list(on_row), dtype=np.int64),
-        np.array([cpu_m for cpu_m, _, _ in amounts], dtype=np.int64),
-        np.array([memory_bytes for _, memory_bytes, _ in amounts], dtype=np.int64),
-        np.array([devices for _, _, devices in amounts], dtype=np.uint64),
+        np.array([cpu_m for cpu_m, _, _, _ in amounts], dtype=np.int64),
+        np.array([memory_bytes for _, memory_bytes, _, _ in amounts], dtype=np.int64),
+        np.array([slots for _, _, slots, _ in amounts], dtype=np.int64),
+        np.array([devices for _, _, _, devices in amounts], dtype=np.uint64),
     )
 
 
@@ -57,6 +59,7 @@ class Releases:
         self._rows = np.concatenate([each.rows for each in holdings] or none)
         self._cpu_m = np.concatenate([each.cpu_m for each in holdings] or none)
         self._memory_bytes = np.concatenate([each.memory_bytes for each in holdings] or none)
+        self._slots = np.concatenate([each.slots for each in holdings] or none)
         self._devices = np.concatenate([each.devices for each in holdings] or none).astype(np.uint64)
 
     def __len__(self) -> int:
@@ -80,5 +83,6 @@ class Releases:
         columns = self._free.part(0, len(self._free))
         np.add.at(columns.cpu_m, rows, self._cpu_m[chosen])
         np.add.at(columns.memory_bytes, rows, self._memory_bytes[chosen])
+        np.add.at(columns.slots, rows, self._slots[chosen])
         np.bitwise_or.at(columns.devices, rows, self._devices[chosen])
         return columns

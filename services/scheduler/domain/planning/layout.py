@@ -51,6 +51,7 @@ class Layout:
         self.row_of = {node.id: row for row, node in enumerate(self.nodes)}
         self.cpu_m = _column(node.cpu_m for node in self.nodes)
         self.memory_bytes = _column(node.memory_bytes for node in self.nodes)
+        self.slots = _column(node.slots for node in self.nodes)
         self.devices = _bits(self.nodes, lambda _: True)
         self.ready = np.array([node.state is NodeState.READY for node in self.nodes], dtype=np.bool_)
         self.gpus = np.bitwise_count(self.devices).astype(np.int64)

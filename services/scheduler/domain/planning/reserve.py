@@ -97,11 +97,8 @@ def _beyond(most: int, places: Sequence[Place], busy: Ints) -> Ints:
 
 def _give_back(left: Columns, free: Columns, rows: Ints) -> None:
     """Let others have what is free on these rows."""
-    left.cpu_m[rows], left.memory_bytes[rows], left.devices[rows] = (
-        free.cpu_m[rows],
-        free.memory_bytes[rows],
-        free.devices[rows],
-    )
+    left.cpu_m[rows], left.memory_bytes[rows] = free.cpu_m[rows], free.memory_bytes[rows]
+    left.slots[rows], left.devices[rows] = free.slots[rows], free.devices[rows]
 
 
 def _first(count: int, holds: Callable[[int], bool], guess: int) -> int | None:
@@ -138,6 +135,7 @@ def _busy_parts(free: Columns, once_free: Columns) -> Ints:
     pairs = (
         (free.cpu_m, once_free.cpu_m),
         (free.memory_bytes // _PARTS, once_free.memory_bytes // _PARTS),
+        (free.slots, once_free.slots),
         (free.free_gpus(""), once_free.free_gpus("")),
     )
     parts = [(later - now) * _PARTS // np.maximum(later, 1) for now, later in pairs]

@@ -59,7 +59,9 @@ class Tightest:
         """What the row has to spare, as `Columns.spare` has it; None where it holds no replica."""
         request, columns = self._request, self._columns
         cpu_m, memory_bytes = int(columns.cpu_m[row]), int(columns.memory_bytes[row])
-        if cpu_m < request.cpu_m or memory_bytes < request.memory_bytes or not self._usable[row]:
+        if cpu_m < request.cpu_m or memory_bytes < request.memory_bytes or columns.slots[row] < 1:
+            return None
+        if not self._usable[row]:
             return None
         idle = int(cpu_m == self._cpu_m[row])
         if not request.gpus:

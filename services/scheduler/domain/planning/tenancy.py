@@ -36,6 +36,7 @@ class _Parts:
     rows: Ints
     cpu_m: Ints
     memory_bytes: Ints
+    slots: Ints
     devices: Bits
     until: Ints
 
@@ -44,19 +45,24 @@ class _Parts:
         def zeros() -> Ints:
             return np.zeros(room, dtype=np.int64)
 
-        return cls(zeros(), zeros(), zeros(), np.zeros(room, dtype=np.uint64), zeros())
+        return cls(zeros(), zeros(), zeros(), zeros(), np.zeros(room, dtype=np.uint64), zeros())
 
     def take_over(self, others: _Parts, count: int) -> None:
         self.rows[:count] = others.rows[:count]
         self.cpu_m[:count] = others.cpu_m[:count]
         self.memory_bytes[:count] = others.memory_bytes[:count]
+        self.slots[:count] = others.slots[:count]
         self.devices[:count] = others.devices[:count]
         self.until[:count] = others.until[:count]
+
+    def held(self, at: slice) -> Holding:
+        return Holding(self.rows[at], self.cpu_m[at], self.memory_bytes[at], self.slots[at], self.devices[at])
 
     def put(self, at: slice, held: Holding, until: int) -> None:
         self.rows[at] = held.rows
         self.cpu_m[at] = held.cpu_m
         self.memory_bytes[at] = held.memory_bytes
+        self.slots[at] = held.slots
         self.devices[at] = held.devices
         self.until[at] = until
 
@@ -97,7 +103,7 @@ class Tenancy:
         at = self._of.pop(gang, None)
         if at is not None:
             none = np.zeros(at.stop - at.start, dtype=np.int64)
-            self._parts.put(at, Holding(none, none, none, none.astype(np.uint64)), _NEVER)
+            self._parts.put(at, Holding(none, none, none, none, none.astype(np.uint64)), _NEVER)
 
     def ends(self) -> list[int]:
         """The moments at which gangs end at the latest, in order."""
@@ -111,6 +117,7 @@ class Tenancy:
         rows = self._parts.rows[chosen]
         np.add.at(columns.cpu_m, rows, self._parts.cpu_m[chosen])
         np.add.at(columns.memory_bytes, rows, self._parts.memory_bytes[chosen])
+        np.add.at(columns.slots, rows, self._parts.slots[chosen])
         np.bitwise_or.at(columns.devices, rows, self._parts.devices[chosen])
         return columns
 
@@ -123,7 +130,7 @@ class Tenancy:
         for gang, at in places.items():
             size = at.stop - at.start
             to = self._of[gang] = slice(self._used, self._used + size)
-            held = Holding(before.rows[at], before.cpu_m[at], before.memory_bytes[at], before.devices[at])
+            held = before.held(at)
             self._parts.put(to, held, 0)
             self._parts.until[to] = before.until[at]
             self._used += size

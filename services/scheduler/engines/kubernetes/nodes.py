@@ -6,12 +6,13 @@ Others' pods are read for one thing only: what they hold on which node.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import add, sub
 from typing import Final
 
-from services.scheduler.domain.nodes import Device, NodeState
+from services.scheduler.domain.nodes import SLOTS_MAX, Device, NodeState
 from services.scheduler.engines.kubernetes.objects.settings import GPU_RESOURCE, Toleration
 from services.scheduler.engines.kubernetes.quantities import millis, whole
 from services.scheduler.ports.engine import NodeOffer
@@ -48,21 +49,30 @@ class Amounts:
     cpu_m: int = 0
     memory_bytes: int = 0
     gpus: int = 0
+    pods: int = 0
 
     def __add__(self, other: Amounts) -> Amounts:
         """Both together."""
-        memory_bytes = self.memory_bytes + other.memory_bytes
-        return Amounts(self.cpu_m + other.cpu_m, memory_bytes, self.gpus + other.gpus)
+        return self._with(other, add)
 
     def __sub__(self, other: Amounts) -> Amounts:
         """This without the other."""
-        memory_bytes = self.memory_bytes - other.memory_bytes
-        return Amounts(self.cpu_m - other.cpu_m, memory_bytes, self.gpus - other.gpus)
+        return self._with(other, sub)
 
     def most(self, other: Amounts) -> Amounts:
         """The larger of each."""
-        memory_bytes = max(self.memory_bytes, other.memory_bytes)
-        return Amounts(max(self.cpu_m, other.cpu_m), memory_bytes, max(self.gpus, other.gpus))
+        return self._with(other, max)
+
+    def _with(self, other: Amounts, both: Callable[[int, int], int]) -> Amounts:
+        return Amounts(
+            both(self.cpu_m, other.cpu_m),
+            both(self.memory_bytes, other.memory_bytes),
+            both(self.gpus, other.gpus),
+            both(self.pods, other.pods),
+        )
+
+
+_ONE_POD: Final = Amounts(pods=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ def node_seen(node: Json, reading: NodeReading, cluster: str) -> NodeSeen:
     since = ready.get("lastTransitionTime") or metadata["creationTimestamp"]
     return NodeSeen(
         name=sys.intern(metadata["name"]),
-        offered=_amounts(status.get("allocatable") or {}, reading),
+        offered=_offered(status.get("allocatable") or {}, reading),
         gpu_model=marks.get(reading.gpu_model_label, ""),
         facts=_facts(marks, status, machine_name(cluster, metadata["name"]), reading),
         not_ready_since=None if is_ready else parse_rfc3339(since),
@@ -109,7 +119,7 @@ def other_pod(pod: Json, reading: NodeReading) -> OtherPod:
     """What a pod holds; nothing where it has no node, or has ended."""
     spec = pod["spec"]
     holds = bool(spec.get("nodeName")) and (pod.get("status") or {}).get("phase") not in _ENDED
-    held = _requests(spec, reading) if holds else Amounts()
+    held = _requests(spec, reading) + _ONE_POD if holds else Amounts()
     return OtherPod(pod["metadata"]["uid"], sys.intern(spec.get("nodeName") or ""), held)
 
 
@@ -130,6 +140,8 @@ def node_offer(node: NodeSeen, held: Amounts, cluster: str) -> NodeOffer:
         others_devices=devices[free:],
         state=state,
         because=node.not_ready_because or node.closed_because,
+        slots=max(node.offered.pods - held.pods, 0),
+        others_slots=min(held.pods, node.offered.pods),
     )
 
 
@@ -158,6 +170,12 @@ def _closed(spec: Json, reading: NodeReading) -> str:
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"its taint {taint['key']}{value}:{taint['effect']} keeps pods away"
     return ""
+
+
+def _offered(allocatable: Json, reading: NodeReading) -> Amounts:
+    """A kubelet always says how many pods it takes; a node that says nothing sets no limit."""
+    pods = whole(allocatable["pods"]) if "pods" in allocatable else SLOTS_MAX
+    return replace(_amounts(allocatable, reading), pods=pods)
 
 
 def _amounts(listed: Json, reading: NodeReading) -> Amounts:

@@ -55,6 +55,14 @@ def test_gpus_are_counted_by_model():
     assert "2 x 1 GPU H100" in blocker.detail
 
 
+def test_nodes_that_take_no_more_pods_are_told_with_how_many_they_take():
+    full = node("a", cores=64, slots=3)
+    found = explain(gang(ask(5)), ledger(full, node("b", cores=64, slots=1)).columns)
+    (blocker,) = found.blockers
+    assert (found.verdict, blocker.resource, blocker.needed, blocker.available) == (Verdict.NEVER, "pods", 5, 4)
+    assert "needs 5 x 1 pod in pool 'public'; 4 pods of 4 pods are free, at most 3 pods on one node" in blocker.detail
+
+
 def test_enough_of_everything_but_on_no_node_together_is_told_as_replicas():
     free = ledger(node("a", cores=8, memory_gib=1), node("b", cores=1, memory_gib=8)).columns
     (blocker,) = explain(gang(ask(1, cores=4, memory_gib=4)), free).blockers

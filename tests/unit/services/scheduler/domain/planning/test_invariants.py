@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from services.scheduler.domain.gang import Gang, Level, Preemption, RoleAsk, Topology
-from services.scheduler.domain.nodes import Node, NodeState
+from services.scheduler.domain.nodes import SLOTS_MAX, Node, NodeState
 from services.scheduler.domain.planning.columns import Columns
 from services.scheduler.domain.planning.fit import fit
 from services.scheduler.domain.planning.plan import Plan, plan
@@ -32,14 +32,20 @@ from tests.support.cluster_life import ClusterLife
 QUOTA = Quota(replicas=12, gpus=6)
 PREEMPTIVE = {name: replace(pool, preemption=Preemption(0)) for name, pool in POOLS.items()}
 TREE = st.builds(
-    lambda number, cores, gpus, leaf, team: node(
-        f"{number:02}", cores, 32, gpus, labels={"leaf": leaf, "spine": "s"} | ({"team": "x"} if team else {})
+    lambda number, cores, gpus, leaf, team, slots: node(
+        f"{number:02}",
+        cores,
+        32,
+        gpus,
+        labels={"leaf": leaf, "spine": "s"} | ({"team": "x"} if team else {}),
+        slots=slots,
     ),
     st.integers(0, 20),
     st.integers(4, 12),
     st.integers(0, 4),
     st.sampled_from(["a", "a", "b", ""]),
     st.booleans(),
+    st.sampled_from([SLOTS_MAX, SLOTS_MAX, 2]),
 )
 TREES = st.lists(TREE, min_size=3, max_size=8, unique_by=lambda made: made.id)
 ASKS = st.builds(
@@ -145,7 +151,7 @@ class Cluster(RuleBasedStateMachine):
                 free.take(
                     place.role.request, np.array(place.rows), np.array(place.counts), np.array(place.devices, np.uint64)
                 )
-            assert min(free.cpu_m.min(initial=0), free.memory_bytes.min(initial=0)) >= min(0, self.overcommitted())
+            assert lowest(free) >= min(0, self.overcommitted())
         for eviction in decided.evictions:
             assert eviction.victim.priority < eviction.by.priority
             assert eviction.victim.preemptible
@@ -171,8 +177,7 @@ class Cluster(RuleBasedStateMachine):
                 assert fit(one, free) is None
 
     def overcommitted(self) -> int:
-        columns = self.life.state.ledger.columns
-        return int(min(columns.cpu_m.min(initial=0), columns.memory_bytes.min(initial=0)))
+        return lowest(self.life.state.ledger.columns)
 
     # --- what always holds
 
@@ -180,10 +185,11 @@ class Cluster(RuleBasedStateMachine):
     def free_is_capacity_less_what_is_held(self):
         state = self.life.state
         anew = self.rebuilt(list(state.ledger.nodes.values()), [])
-        for column in ("cpu_m", "memory_bytes", "devices"):
+        for column in ("cpu_m", "memory_bytes", "slots", "devices"):
             assert np.array_equal(getattr(state.ledger.columns, column), getattr(anew.ledger.columns, column))
         later, again = (each.snapshot().tenancy.after(each.ledger.columns) for each in (state, anew))
         assert np.array_equal(later.cpu_m, again.cpu_m)
+        assert np.array_equal(later.slots, again.slots)
         assert np.array_equal(later.devices, again.devices)
 
     @invariant()
@@ -214,6 +220,11 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def whoever_holds_a_place_waits_for_none(self):
         assert not self.life.running & {each.job for each in self.life.state.queue}
+
+
+def lowest(columns: Columns) -> int:
+    """The least that any node has free of anything."""
+    return int(min(column.min(initial=0) for column in (columns.cpu_m, columns.memory_bytes, columns.slots)))
 
 
 def told(decided: Plan) -> object:

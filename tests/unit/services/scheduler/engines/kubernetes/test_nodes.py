@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.scheduler.domain.nodes import NodeState
+from services.scheduler.domain.nodes import SLOTS_MAX, NodeState
 from services.scheduler.engines.kubernetes.nodes import Amounts, NodeReading, node_offer, node_seen, other_pod
 from services.scheduler.engines.kubernetes.objects.settings import Toleration
 from shared.kubernetes.names import machine_name, node_id
@@ -82,13 +82,23 @@ def test_a_taint_that_follows_readiness_says_nothing_of_its_own():
     assert offer(node(taints=[taint])).state is NodeState.READY
 
 
+def test_a_node_takes_so_many_pods_less_those_of_others_and_any_number_where_it_says_nothing():
+    found = offer(node(), Amounts(pods=30))
+    assert (found.slots, found.others_slots) == (80, 30)
+    crowded = offer(node(), Amounts(pods=130))
+    assert (crowded.slots, crowded.others_slots) == (0, 110)
+    silent = node()
+    del silent["status"]["allocatable"]["pods"]
+    assert offer(silent).slots == SLOTS_MAX
+
+
 def test_another_pod_holds_what_its_containers_ask_for():
     asks = {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}}}
     init = {"resources": {"requests": {"cpu": "2"}}}
     sidecar = {"resources": {"requests": {"cpu": "100m"}}, "restartPolicy": "Always"}
     spec = {"nodeName": "node-a", "containers": [asks, asks], "overhead": {"cpu": "10m"}}
     held = other_pod({"metadata": {"uid": "1"}, "spec": spec}, READING).held
-    assert held == Amounts(1010, 2 << 30, 2)
+    assert held == Amounts(1010, 2 << 30, 2, 1)
     spec["initContainers"] = [sidecar, init]
     assert other_pod({"metadata": {"uid": "1"}, "spec": spec}, READING).held.cpu_m == 2110
 
