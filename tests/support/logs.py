@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from nats.aio.msg import Msg
 
 from services.logs.bootstrap import LogsService, bootstrap
 from services.logs.settings import LogsSettings
@@ -28,8 +29,9 @@ from shared.clock import SystemClock, rfc3339
 from shared.events import Event, NameClaimed, Payload
 from shared.http.serve import HttpServer
 from shared.ids import UserId, new_job_id
-from shared.logs_wire import Chunk, FileRef, ReplicaRef, chunk_headers, chunk_subject
+from shared.logs_wire import KEPT_SUBJECTS, Chunk, FileRef, Kept, ReplicaRef, chunk_headers, chunk_subject, decode_kept
 from tests.support.jobs import placed, submitted
+from tests.support.nats import registered
 from tests.support.services import eventually
 
 ADA = Principal(UserId("u-ada"), "ada")
@@ -228,6 +230,18 @@ def start_replica(home: Path, job: str, index: int = 0, *, tensorboard: Path | N
     partial.write_text(json.dumps(manifest))
     partial.rename(path / "ship.json")
     return Running(path, lock_fd)
+
+
+async def announcements(bus: Bus) -> list[Kept]:
+    """What services announce as kept from now on."""
+    heard: list[Kept] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(decode_kept(message.subject, message.data))
+
+    await bus.client.subscribe(KEPT_SUBJECTS, cb=hear)
+    await registered(bus.client)
+    return heard
 
 
 class AgentProcess:

@@ -8,27 +8,24 @@ import os
 import sys
 from pathlib import Path
 
-from nats.aio.msg import Msg
-
 from shared import events as ev
 from shared.bus import Bus
 from shared.bus.provision import provision
 from shared.bus.streams import DLQ, LOGS, logs_partition
-from shared.logs_wire import KEPT_SUBJECTS, Chunk, FileRef, Kept, ReplicaRef, chunk_subject, decode_kept, partition_of
-from tests.support.logs import KeptLogs, keeping_logs, log_of, log_settings, publish, start_and_end, submit, tell
-from tests.support.nats import NatsServer, registered
+from shared.logs_wire import Chunk, FileRef, Kept, ReplicaRef, chunk_subject, partition_of
+from tests.support.logs import (
+    KeptLogs,
+    announcements,
+    keeping_logs,
+    log_of,
+    log_settings,
+    publish,
+    start_and_end,
+    submit,
+    tell,
+)
+from tests.support.nats import NatsServer
 from tests.support.services import eventually
-
-
-async def announcements(bus: Bus) -> list[Kept]:
-    heard: list[Kept] = []
-
-    async def hear(message: Msg) -> None:
-        heard.append(decode_kept(message.subject, message.data))
-
-    await bus.client.subscribe(KEPT_SUBJECTS, cb=hear)
-    await registered(bus.client)
-    return heard
 
 
 async def until(found: list[Kept], wanted: Kept) -> None:
