@@ -15,6 +15,7 @@ import pytest
 
 from services.scheduler.engines.kubernetes.engine import EngineSettings
 from services.scheduler.ports.gangs import CodeInline, GangStart
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput
 from shared.events import OutOfMemory
 from shared.kubernetes.names import node_id
 from tests.support.gangs import a_gang
@@ -167,6 +168,22 @@ async def test_a_replica_whose_pod_somebody_removes_from_a_real_node_is_lost_and
             await until_left(place.cluster, before)
     assert (first.cause, first.message) == ("lost", told)
     assert second.cause == "stopped"
+
+
+@pytest.mark.skipif("real node" not in kinds_of_places(), reason=NO_NODE)
+async def test_a_command_runs_in_the_container_of_a_replica(tmp_path: Path) -> None:
+    async with a_place("real node", tmp_path) as place:
+        one = gang(place, "echo mine > /tmp/mine; sleep 1000", env={"COLOUR": "green"})
+        async with engine_on(place.cluster, settings(place)) as desk:
+            await desk.engine.start(one)
+            await desk.started(one)
+            script = "until [ -s /tmp/mine ]; do sleep 0.1; done; cat /tmp/mine; echo $COLOUR; exit 3"
+            execution = await desk.engine.execute(one.id, "worker", 0, ("bash", "-c", script), 30)
+            *pieces, told = [piece async for piece in execution.pieces()]
+            await desk.engine.stop(one.id, 1)
+            await desk.exits(one)
+    assert b"".join(piece.data for piece in pieces if isinstance(piece, ExecOutput)) == b"mine\ngreen\n"
+    assert told == ExecEnded(3)
 
 
 @pytest.mark.skipif("real node" not in kinds_of_places(), reason=NO_NODE)

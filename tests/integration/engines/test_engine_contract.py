@@ -1,7 +1,12 @@
-"""What every engine keeps to, whatever it runs replicas with: the promises of the `Engine` port."""
+"""What every engine keeps to, whatever it runs replicas with: the promises of the `Engine` port.
+
+What a death in the middle of a call leaves is looked at where each engine can be made to die at any point of it:
+`local_engine/test_restart.py`, `kubernetes/test_gang_faults.py`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -14,11 +19,13 @@ import pytest
 
 from services.scheduler.engines.local.engine import LocalSettings
 from services.scheduler.ports.gangs import GangStart
-from services.scheduler.ports.reports import ReplicaStarted
-from services.scheduler.ports.sandboxes import ExecRefusedError
+from services.scheduler.ports.reports import ReplicaExited, ReplicaStarted
+from services.scheduler.ports.sandboxes import ExecEnded, ExecOutput, ExecRefusedError
 from shared.clock import SystemClock
+from shared.tasks import end
 from tests.support.kubernetes.clusters import a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import engine_on, gang_on, kubelets
+from tests.support.kubernetes.exec_server import ExecServer
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.local_engine import Bench, bench, gang_of, kill_runners, remove_memory_groups
 
@@ -32,13 +39,16 @@ class Kind:
 
     open: Callable[[], AbstractAsyncContextManager[Bench]]
     gang: Callable[..., GangStart]
+    lays_data: bool
+    runs_commands: bool = True
+    """Not where nodes are simulated and the API server is a real one."""
 
 
 @asynccontextmanager
 async def local(_: Path) -> AsyncIterator[Kind]:
     home = Path(tempfile.mkdtemp(prefix=".tm-test-", dir=Path.home()))
     try:
-        yield Kind(lambda: bench(LocalSettings(home, sweep_s=0.1)), gang_of)
+        yield Kind(lambda: bench(LocalSettings(home, sweep_s=0.1)), gang_of, lays_data=True)
     finally:
         kill_runners(home)
         remove_memory_groups(home)
@@ -53,7 +63,10 @@ def kubernetes(kind: str) -> Callable[[Path], AbstractAsyncContextManager[Kind]]
             def gang(*commands: str, **parts) -> GangStart:
                 return gang_on(cluster, "a", "b", replicas=len(commands), command=commands, **parts)
 
-            yield Kind(lambda: engine_on(cluster), gang)
+            if cluster.server is not None:
+                cluster.server.commands = ExecServer().handle
+            runs_commands = cluster.server is not None
+            yield Kind(lambda: engine_on(cluster), gang, lays_data=False, runs_commands=runs_commands)
 
     return opened
 
@@ -177,6 +190,67 @@ async def test_what_a_gang_left_is_held_until_its_time(kind: Kind):
         (held,) = desk.engine.kept(gang.job)
         assert (held.attempt, held.until) == (1, until)
         assert not desk.engine.kept("tj-another")
+
+
+async def test_data_is_laid_on_this_machine_or_told_by_its_address(kind: Kind):
+    async with kind.open() as desk:
+        assert desk.engine.lays_data is kind.lays_data
+
+
+async def test_a_second_observer_is_told_the_same_with_the_same_ids(kind: Kind):
+    gang = kind.gang(LONG, "exit 6")
+    async with kind.open() as desk:
+        await desk.engine.start(gang)
+        await desk.started(gang)
+        await desk.until(f"{gang.replica_id(gang.replicas[1])}/exited")
+        again = Bench(desk.engine)
+        watching = asyncio.create_task(again.watch())
+        await again.until_caught_up()
+        lasting = (ReplicaStarted, ReplicaExited)
+        told, before = [{each for each in one.seen if isinstance(each, lasting)} for one in (again, desk)]
+        assert told == before
+        await desk.engine.stop(gang.id, OTHER_GRACE_S)
+        assert await again.exits(gang) == await desk.exits(gang)
+        await end(watching)
+
+
+async def test_nothing_holds_up_replicas_that_run_or_have_ended_or_that_nobody_knows(kind: Kind):
+    gang = kind.gang(LONG, "exit 0")
+    async with kind.open() as desk:
+        assert not desk.engine.holdups(gang.id)
+        await desk.engine.start(gang)
+        await desk.started(gang)
+        assert not desk.engine.holdups(gang.id)
+        await desk.engine.stop(gang.id, OTHER_GRACE_S)
+        await desk.exits(gang)
+        assert not desk.engine.holdups(gang.id)
+
+
+async def test_what_is_held_of_a_gang_is_known_to_the_next_engine_and_no_later_call_shortens_it(kind: Kind):
+    gang = kind.gang("exit 1")
+    until = SystemClock().now().replace(microsecond=0) + timedelta(hours=1)
+    async with kind.open() as desk:
+        await desk.run(gang)
+        await desk.engine.forget(gang.id, until)
+        await desk.engine.forget(gang.id)
+    async with kind.open() as desk:
+        await desk.until_caught_up()
+        assert [held.until for held in desk.engine.kept(gang.job)] == [until]
+
+
+async def test_a_command_runs_beside_a_replica_and_not_after_it_has_ended(kind: Kind):
+    if not kind.runs_commands:
+        pytest.skip("nodes that run no pods run no commands in them")
+    gang = kind.gang(LONG)
+    async with kind.open() as desk:
+        await desk.engine.start(gang)
+        await desk.started(gang)
+        execution = await desk.engine.execute(gang.id, "worker", 0, ("bash", "-c", "echo here; exit 3"), 20.0)
+        assert [piece async for piece in execution.pieces()] == [ExecOutput("stdout", b"here\n"), ExecEnded(3)]
+        await desk.engine.stop(gang.id, OTHER_GRACE_S)
+        await desk.exits(gang)
+        with pytest.raises(ExecRefusedError):
+            await desk.engine.execute(gang.id, "worker", 0, ("true",), 1.0)
 
 
 async def test_no_command_is_run_for_a_replica_that_there_is_not(kind: Kind):

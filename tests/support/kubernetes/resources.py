@@ -49,7 +49,7 @@ EVENT_FIELDS: Final = frozenset(
     | {"reason", "reportingComponent", "source", "type"}
 )
 
-PODS: Final = Resource("", "v1", "pods", "Pod", True, ("binding", "eviction", "log", "status"), POD_FIELDS)
+PODS: Final = Resource("", "v1", "pods", "Pod", True, ("binding", "eviction", "exec", "log", "status"), POD_FIELDS)
 NAMESPACES: Final = Resource(
     "", "v1", "namespaces", "Namespace", False, ("finalize", "status"), frozenset({"status.phase"})
 )

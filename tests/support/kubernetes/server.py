@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +63,8 @@ class ApiServer:
         self.watches = 0
         """How many watches are open."""
         self.api = Api(self.registry)
+        self.commands: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
+        """Who runs commands in pods; without it nobody does."""
         self.account_delay_s = 0.0
         """How long a new namespace is without its service account, and so without pods; a real one is for a moment."""
         self.port = 0
@@ -192,6 +194,8 @@ class ApiServer:
             return await self._watch(request, watch_query(target, query))
         if target.subresource == "log" and request.method == "GET":
             return web.Response(body=await self.api.log(target, query), content_type="text/plain")
+        if target.subresource == "exec" and self.commands is not None:
+            return await self.commands(request)
         status = 201 if request.method == "POST" else 200
         return web.json_response(self._done(request, target, query, await _body(request)), status=status)
 
