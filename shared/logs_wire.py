@@ -32,6 +32,8 @@ from shared.errors import TrainmasterError
 LOG_PARTITIONS: Final = 16
 CHUNK_MAX_BYTES: Final = 64 * 1024
 LOG_SUBJECTS: Final = "tm.log.>"
+CHUNK_SUBJECTS: Final = "tm.log.*.*.*.*.*"
+"""Those of these that chunks have: partition, job, attempt, role and index."""
 KEPT_SUBJECTS: Final = "tm.kept.>"
 PHASE_FILE: Final = "trainmaster-phase"
 """Name of the phase file in a replica's own `/tmp`."""

@@ -39,7 +39,7 @@ from shared.bus.streams import (
 )
 from shared.diagnosis_wire import CANCEL_SUBJECTS, TEST_SUBJECTS
 from shared.events import PAYLOADS, NodeSuspected
-from shared.logs_wire import LOG_PARTITIONS
+from shared.logs_wire import CHUNK_SUBJECTS, KEPT_SUBJECTS, LOG_PARTITIONS
 
 _CONSUMERS_OF_LOGS: Final = {"logs": logs_partition, "watchdog": watchdog_partition}
 
@@ -208,8 +208,8 @@ RIGHTS: Final[Mapping[str, Rights]] = {
         (_CATALOG_CHANGES,),
     ),
     "agent": Rights(
-        ("tm.log.>",),
-        ("tm.kept.>", PROBE_SUBJECTS, STACKS_SUBJECTS, SHIPPED_SUBJECTS, TEST_SUBJECTS, CANCEL_SUBJECTS),
+        (CHUNK_SUBJECTS,),
+        (KEPT_SUBJECTS, PROBE_SUBJECTS, STACKS_SUBJECTS, SHIPPED_SUBJECTS, TEST_SUBJECTS, CANCEL_SUBJECTS),
         answers=True,
     ),
     # A billing subscriber reads the stream of usage, new messages through the consumer that is made for it.

@@ -30,6 +30,7 @@ from tests.support.archiving import acknowledge_all
 from tests.support.jobs import START, event, placed, submitted
 from tests.support.nats import NatsServer, registered
 
+CHUNK = "tm.log.0.tj-a.1.worker.9"
 PASSWORDS = {user: f"secret-of-{user}" for user in NATS_USERS}
 
 
@@ -154,6 +155,48 @@ async def test_the_agent_hears_what_is_kept_and_nothing_of_the_jobs(buses: dict[
     await buses["logs"].client.publish("tm.kept.tj-a.1.worker.0", b"{}")
     assert (await heard.next_msg(timeout=5)).data == b"{}"
     await hears_nothing(buses, "agent", "tm.job.tj-a.state.submitted")
+
+
+async def test_an_agent_publishes_chunks_of_logs_and_nothing_else(buses: dict[str, Bus]) -> None:
+    forbidden = [
+        *("tm.log.0", "tm.log.0.tj-a", "tm.log.0.tj-a.1.worker.0.x", "tm.kept.tj-a.1.worker.0", "tm.usage.default"),
+        *("tm.job.tj-a.state.stopped", "tm.job.tj-a.obs.replicas.changed", "tm.node.c-main.n-a.suspected"),
+        *("tm.agent.other.probe", "tm.agent.other.cancel", "tm.agent.other.shipped", "tm.epoch.scheduler"),
+        *("$KV.catalog.pool.p-a", "$KV.secrets.sec-a", "$O.code.x", "$JS.API.STREAM.INFO.LOGS", "_INBOX_logs.x"),
+        *("$JS.API.CONSUMER.CREATE.LOGS", "$JS.ACK.LOGS.logs-0.1", "tm.dlq.logs.x", "tm.platform.x"),
+    ]
+    heard = await buses["platform"].client.subscribe(">")
+    await registered(buses["platform"].client)
+    for subject in [*forbidden, CHUNK]:
+        await buses["agent"].client.publish(subject, b"of an agent")
+    told = []
+    while CHUNK not in told:
+        message = await heard.next_msg(timeout=5)
+        told += [message.subject] if message.data == b"of an agent" else []
+    assert told == [CHUNK]
+
+
+async def test_an_agent_hears_how_far_logs_are_and_what_agents_are_asked_and_nothing_else(
+    buses: dict[str, Bus],
+) -> None:
+    forbidden = [
+        *(CHUNK, "tm.job.tj-a.state.submitted", "tm.usage.default", "tm.node.c-main.n-a.changed", "tm.agent.other"),
+        *("$KV.catalog.secret.sec-a", "$KV.secrets.sec-a", "$O.code.x", "_INBOX_diagnoser.x", "_INBOX_logs.x"),
+    ]
+    kept = "tm.kept.tj-a.1.worker.0"
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(message: Msg) -> None:
+        await heard.put(message.subject)
+
+    for subject in [*forbidden, ">", "tm.>", "tm.agent.>", kept]:
+        await buses["agent"].client.subscribe(subject, cb=hear)
+    await registered(buses["agent"].client)
+    for subject in [*forbidden, kept]:
+        await buses["platform"].client.publish(subject, b"of the platform")
+    async with asyncio.timeout(5):
+        assert await heard.get() == kept
+    assert heard.empty()
 
 
 async def test_the_diagnoser_asks_the_agent_and_gets_its_answer(buses: dict[str, Bus]) -> None:
