@@ -57,7 +57,8 @@ Bootstrap = Callable[[Settings], Awaitable[Service]]
 async def run_services(services: Sequence[Service], server: HttpServer, stopping: asyncio.Event) -> None:
     """Run services and their server until `stopping` is set or one of them ends; HTTP ends first, streams with it.
 
-    Raises an ExceptionGroup of what failed, after all the others have ended in their own time.
+    Raises an ExceptionGroup of what failed, after all the others have ended in their own time. One that ends by itself
+    has failed, too, since nobody would know why the rest ended.
     """
     server.mount(Origin([service.app for service in services]))
     http = asyncio.create_task(server.run(), name="http")
@@ -65,6 +66,7 @@ async def run_services(services: Sequence[Service], server: HttpServer, stopping
     asked = asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait([asked, http, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        unasked = [] if stopping.is_set() else [task.get_name() for task in (http, *tasks) if task.done()]
     finally:
         asked.cancel()
         await server.stop()
@@ -73,6 +75,8 @@ async def run_services(services: Sequence[Service], server: HttpServer, stopping
             await service.stop()
         ends = await asyncio.gather(http, *tasks, return_exceptions=True)
     failures = [end for end in ends if isinstance(end, Exception)]
+    if unasked and not failures:
+        failures = [RuntimeError(f"{', '.join(unasked)} ended without having been told to")]
     if failures:
         raise ExceptionGroup("a service failed", failures)
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -110,7 +110,18 @@ async def test_several_services_share_one_process_and_one_address(
     await asyncio.wait_for(task, 20)
 
 
-async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> None:
+async def broken() -> None:
+    raise RuntimeError("broken")
+
+
+async def over() -> None:
+    return
+
+
+@pytest.mark.parametrize(("work", "reason"), [(broken, "broken"), (over, "failing ended without having been told to")])
+async def test_one_service_that_fails_or_ends_by_itself_ends_them_all(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path, work: Callable[[], Awaitable[None]], reason: str
+) -> None:
     healthy = await watchdog(watchdog_settings(nats_server.url, tmp_path))
     failing = await diagnoser(diagnoser_settings(nats_server.url, tmp_path))
 
@@ -118,12 +129,12 @@ async def test_one_service_that_fails_ends_them_all(bus: Bus, nats_server: NatsS
         name, app = "failing", failing.app
 
         async def run(self) -> None:
-            raise RuntimeError("broken")
+            await work()
 
         async def stop(self) -> None:
             await failing.bus.close()
 
     with pytest.raises(ExceptionGroup) as raised:
         await run_services([healthy, Failing()], HttpServer("127.0.0.1", 0), asyncio.Event())
-    assert "broken" in str(raised.value.exceptions)
+    assert reason in str(raised.value.exceptions)
     assert healthy.bus.client.is_closed
