@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -41,6 +41,11 @@ class DiagnosisCalls:
         wanted |= {"deep": how.deep} if how.deep else {}
         return self._transport.document("POST", "/v1/diagnoses", json=wanted)
 
+    def plan(self, gpus: Mapping[str, int], instance_types: Sequence[str]) -> Document:
+        """How long the diagnosis of a job would take that gets so many GPUs of each of these nodes."""
+        wanted = {"nodes": dict(gpus), "instanceTypes": list(instance_types)}
+        return self._transport.document("POST", "/v1/diagnoses/plans", json=wanted)
+
     def get(self, diagnosis: str) -> Document:
         """The report, as far as it is on record; of a job's attempt the id is `<job>-<attempt>`."""
         return self._transport.document("GET", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
@@ -77,6 +82,12 @@ class DiagnosisCalls:
                 if document.get("state") not in UNDER_WAY:
                     return document
             self._patience.pause(_LOOK_S)
+
+
+def how_long(document: Document) -> str:
+    """How long a diagnosis takes, as planned before it begins."""
+    fields = Fields.of(document)
+    return f"about {fields.number('budgetS'):.0f} s, at most {fields.number('mostS'):.0f} s where there are suspects"
 
 
 def nodes_of(names: Sequence[str], nodes: Sequence[Document]) -> list[str]:

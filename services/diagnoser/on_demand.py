@@ -24,6 +24,7 @@ from services.diagnoser.domain.budget import budget_s, most_s
 from services.diagnoser.domain.checks import Check
 from services.diagnoser.domain.entries import Entry, entry_of
 from services.diagnoser.domain.injection import read_injections
+from services.diagnoser.domain.stages import Profile
 from services.diagnoser.procedure import Procedure
 from shared.auth.principal import Principal
 from shared.clock import Clock
@@ -64,6 +65,15 @@ class Wanted:
     deep: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a diagnosis will take where no suspect turns up, and at most; `tested` are nodes that have no pass."""
+
+    budget_s: float
+    most_s: float
+    tested: tuple[str, ...]
+
+
 class OnDemand:
     """Asks for checks, and finds them and reports again."""
 
@@ -90,6 +100,23 @@ class OnDemand:
         """Ask for one; raises ForbiddenError, NotFoundError, InvalidInputError or ConflictError."""
         _must_be_admin(principal)
         return await self.request(principal.name, wanted, f"dg-{secrets.token_hex(_ID_BYTES)}")
+
+    async def budget(self, gpus: Mapping[str, int], instance_types: Iterable[str]) -> Budget:
+        """How long the diagnosis of a job will take that gets so many GPUs of each of these nodes.
+
+        Raises NotFoundError or InvalidInputError where a node or an instance type is not known.
+        """
+        await self._caught_up()
+        names = self._resolved(gpus)
+        wanted = {node: gpus.get(each.name or node, gpus.get(node, 0)) for node, each in names.items()}
+        profile = Profile.merged([await self._profiles.of_type(name) for name in instance_types])
+        subject = Subject(
+            *("", tuple(sorted(names)), {node: self._ledger.book.machine(node) for node in names}),
+            devices={node: each.devices[: wanted[node]] for node, each in names.items()},
+            profiles=dict.fromkeys(names, profile),
+        )
+        plan = self._procedure.plan(subject)
+        return Budget(budget_s(plan), most_s(plan), tuple(names[node].name or node for node in plan.fresh))
 
     def is_under_way(self, by: str) -> bool:
         """Whether one is that this author has asked for."""

@@ -10,7 +10,7 @@ from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import Screen, output_option
 from trainmaster.client import Client
 from trainmaster.decoding import Document, Fields
-from trainmaster.diagnoses import How, nodes_of
+from trainmaster.diagnoses import How, how_long, nodes_of
 from trainmaster.errors import ExitCode, ForbiddenError, InputError, NotFoundError
 from trainmaster.rendering.diagnosis import diagnoses_list, diagnosis_page, is_bad
 from trainmaster.rendering.heatmap import HeatMap, as_svg
@@ -108,8 +108,7 @@ def _draw(report: Fields, svg: Path) -> None:
 def _begun(client: Client, screen: Screen, names: tuple[str, ...], how: How) -> str:
     """Begin one, and tell how long it will take and what it is called."""
     nodes = nodes_of(names, list(client.list("nodes")))
-    begun = Fields.of(client.diagnoses.begin(nodes, how))
-    budget, most = begun.number("budgetS"), begun.number("mostS")
-    how_long = f"about {budget:.0f} s, at most {most:.0f} s where there are suspects"
-    screen.say(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}: {how_long} (diagnosis {begun.text('id')})")
-    return begun.text("id")
+    begun = client.diagnoses.begin(nodes, how)
+    name = Fields.of(begun).text("id")
+    screen.say(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}: {how_long(begun)} (diagnosis {name})")
+    return name

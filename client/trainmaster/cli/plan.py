@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import click
 
 from trainmaster.cli.connection import connected
 from trainmaster.cli.screen import TABLE, Screen, output_option, serialised
 from trainmaster.client import Client, name_of
+from trainmaster.decoding import Fields
+from trainmaster.diagnoses import how_long
 from trainmaster.documents import Plan
-from trainmaster.errors import InputError, InvalidInputError, NotFoundError
+from trainmaster.errors import InputError, InvalidInputError, NotFoundError, UnavailableError
 from trainmaster.kinds import TRAINING_JOB, kind_of_document
 from trainmaster.manifests.reader import Manifest, RefusedManifestError, read_file
 from trainmaster.rendering.explanation import plan_page
@@ -65,11 +68,23 @@ def _is_there(client: Client, manifest: Manifest) -> bool:
 
 def _plan(client: Client, manifest: Manifest) -> Plan:
     try:
-        return client.plan(manifest.document, base=manifest.base)
+        plan = client.plan(manifest.document, base=manifest.base)
+        return replace(plan, diagnosis=_diagnosis(client, manifest, plan))
     except InvalidInputError as error:
         if not error.problem.violations:
             raise
         raise RefusedManifestError(manifest, error.problem.violations) from error
+
+
+def _diagnosis(client: Client, manifest: Manifest, plan: Plan) -> str:
+    """How long its nodes are tested before it starts; empty where they are not, or where it would wait."""
+    wanted = Fields.of(manifest.document).fields("spec").fields("diagnosis").flag("enabled")
+    if not wanted or not plan.gpus:
+        return ""
+    try:
+        return how_long(client.diagnoses.plan(plan.gpus, plan.instance_types))
+    except (UnavailableError, NotFoundError) as error:
+        return f"for how long is not known now ({error})"
 
 
 def _report(plans: list[Plan], output: str) -> None:

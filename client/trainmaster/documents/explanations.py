@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -101,7 +102,11 @@ def _others(held: Fields) -> Holder:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would become of a job that is not submitted; `explanation` says what it would wait for."""
+    """What would become of a job that is not submitted; `explanation` says what it would wait for.
+
+    `diagnosis` says how long its nodes would be tested first, where they would be, and `gpus` how many GPUs of each it
+    would get.
+    """
 
     starts: bool
     placement: tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
@@ -110,6 +115,22 @@ class Plan:
     differences: tuple[str, ...]
     document: Document
     cluster: str = ""
+    diagnosis: str = ""
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """GPUs that the job would get of each of its nodes."""
+        counts: Counter[str] = Counter()
+        for role in Fields.of(self.document).each("placement"):
+            for node in role.each("nodes"):
+                counts[node.text("node")] += node.integer("replicas") * role.integer("gpus")
+        return dict(counts)
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """What its roles are made by."""
+        types = (role.text("instanceType") for role in Fields.of(self.document).each("placement"))
+        return tuple(dict.fromkeys(name for name in types if name))
 
     @classmethod
     def of(cls, document: Document) -> Plan:

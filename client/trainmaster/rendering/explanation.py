@@ -51,6 +51,7 @@ def plan_page(plan: Plan) -> RenderableType:
     price = f", {plan.price_per_hour} an hour" if plan.price_per_hour else ""
     where = f" for cluster {plan.cluster}" if plan.cluster else ""
     parts = [Text.assemble("valid", text(where), "; ", _verdict(plan), text(price) if price else "")]
+    parts += [text(f"its nodes are tested first: {plan.diagnosis}")] if plan.diagnosis else []
     if plan.placement:
         rows = ((role, pool, node, count) for role, pool, nodes in plan.placement for node, count in nodes)
         return Group(*parts, *reasons(plan.explanation), Text(), table(PLACE_HEADERS, rows), *_differences(plan))

@@ -18,6 +18,7 @@ from shared.http.routing import CurrentUser, api_router
 _NODES_MAX = 4096
 _FAULTS_MAX = 64
 _LIMIT_MAX = 200
+_TYPES_MAX = 64
 
 
 class _Answer(BaseModel):
@@ -117,6 +118,23 @@ class DiagnosisDocument(_Answer):
         return document.model_copy(update={"state": state, "nodes": (), "pairs": ()})
 
 
+class PlanRequest(BaseModel):
+    """How many GPUs of each node a job would get, and what its roles are made by."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: dict[str, Annotated[int, Field(ge=0)]] = Field(min_length=1, max_length=_NODES_MAX)
+    instance_types: tuple[str, ...] = Field((), alias="instanceTypes", max_length=_TYPES_MAX)
+
+
+class PlanDocument(_Answer):
+    """How long the diagnosis of a job will take: as planned, at most, and which nodes have no pass that holds."""
+
+    budget_s: float
+    most_s: float
+    tested: tuple[str, ...]
+
+
 class ListQuery(BaseModel):
     """How many reports."""
 
@@ -136,6 +154,12 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
             request.nodes, request.inject, request.thorough, instance_type=request.instance_type, deep=request.deep
         )
         return DiagnosisDocument.of(await on_demand.begin(user, wanted), ())
+
+    @router.post("/v1/diagnoses/plans", tags=["diagnoses"])
+    async def plan(_user: CurrentUser, request: PlanRequest) -> PlanDocument:
+        """How long the diagnosis of a job would take, if it got these nodes."""
+        found = await on_demand.budget(request.nodes, request.instance_types)
+        return PlanDocument(budget_s=found.budget_s, most_s=found.most_s, tested=found.tested)
 
     @router.get("/v1/diagnoses", tags=["diagnoses"])
     async def list_diagnoses(user: CurrentUser, query: Annotated[ListQuery, Query()]) -> Page[DiagnosisDocument]:

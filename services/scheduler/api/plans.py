@@ -55,6 +55,8 @@ def _document(plan: TrialPlan) -> Json:
             {
                 "role": role.role,
                 "pool": role.pool,
+                "gpus": role.gpus,
+                "instanceType": role.instance_type,
                 "nodes": [{"node": node, "replicas": replicas} for node, replicas in role.nodes],
             }
             for role in plan.placement

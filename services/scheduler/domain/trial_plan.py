@@ -23,11 +23,13 @@ _LAST: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class RoleTrial:
-    """Where the replicas of a role would go: how many on which node."""
+    """Where the replicas of a role would go: how many on which node, and how many GPUs each of them would have."""
 
     role: str
     pool: str
     nodes: tuple[tuple[str, int], ...]
+    gpus: int = 0
+    instance_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def trial_plan(gang: Gang, resolved: Resolved, trials: Trials, asker: Asker) -> 
     """The answer for a gang; `trials` has it in its queue."""
     start = trials.start(gang)
     standing = warned(explained(waiting(gang, trials), trials, asker), gang.excluded, trials)
-    placement = _placement(start) if start else ()
+    placement = _placement(start, resolved) if start else ()
     return TrialPlan(standing, resolved.cluster, price_of(gang, resolved.roles), placement)
 
 
@@ -75,10 +77,18 @@ def price_of(gang: Gang, roles: Sequence[ResolvedRole]) -> int | None:
     return sum(prices) if prices else None
 
 
-def _placement(start: Start) -> tuple[RoleTrial, ...]:
+def _placement(start: Start, resolved: Resolved) -> tuple[RoleTrial, ...]:
     names = {node.id: node.name for node in start.layout.nodes}
     counts = Counter((seat.role, names[seat.node]) for seat in start.seats)
+    gpus = {seat.role: len(seat.devices) for seat in start.seats}
+    types = {role.name: role.instance_type for role in resolved.roles}
     return tuple(
-        RoleTrial(role.name, role.pool, tuple((node, count) for (of, node), count in counts.items() if of == role.name))
+        RoleTrial(
+            role.name,
+            role.pool,
+            tuple((node, count) for (of, node), count in counts.items() if of == role.name),
+            gpus.get(role.name, 0),
+            types[role.name],
+        )
         for role in start.gang.roles
     )

@@ -278,12 +278,18 @@ async def test_a_diagnosis_that_failed_without_a_report_is_listed_with_its_reaso
 
 
 async def test_what_cannot_be_diagnosed_is_refused(bus: Bus, nats_server: NatsServer) -> None:
-    await reported(bus, "n-31", "m-31")
+    await reported(bus, "n-31", "m-31", devices=("GPU-1", "GPU-2"))
     async with calling(nats_server) as client:
+        budgets = [
+            (await client.post("/v1/diagnoses/plans", json={"nodes": {"vm-n-31": gpus}})).json() for gpus in (0, 2)
+        ]
+        nowhere = await client.post("/v1/diagnoses/plans", json={"nodes": {"n-99": 1}})
         unknown = await client.post("/v1/diagnoses", json={"nodes": ["n-99"]})
         fault = await client.post("/v1/diagnoses", json={"nodes": ["n-31"], "inject": ["meteor:n-31"]})
         missing = await client.get("/v1/diagnoses/dg-nothing")
-    assert (unknown.status_code, fault.status_code, missing.status_code) == (404, 422, 404)
+    assert (unknown.status_code, fault.status_code, missing.status_code, nowhere.status_code) == (404, 422, 404, 404)
+    assert [each["tested"] for each in budgets] == [["vm-n-31"], ["vm-n-31"]]
+    assert 0 < budgets[0]["budgetS"] < budgets[0]["mostS"] < budgets[1]["budgetS"] <= 240
     assert "there is no fault 'meteor'" in fault.text
 
 

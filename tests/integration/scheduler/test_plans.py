@@ -61,7 +61,10 @@ async def test_a_job_that_would_start_is_told_where_and_at_what_price_and_is_not
     async with api(rig, engine) as users:
         plan = await planned(users["ada"])
         assert (plan["valid"], plan["starts"], plan["pricePerHour"]) == (True, True, "0.32")
-        assert plan["placement"] == [{"role": "worker", "pool": "public", "nodes": [{"node": "node-0", "replicas": 2}]}]
+        (placed,) = plan["placement"]
+        assert (placed["role"], placed["pool"], placed["gpus"]) == ("worker", "public", 0)
+        assert placed["nodes"] == [{"node": "node-0", "replicas": 2}]
+        assert placed["instanceType"].startswith("cpu-")
         assert "registry.example/x:1 is noted and not used" in plan["differences"][0]
         assert (await users["ada"].get("/v1/queue")).json()["items"] == []
 

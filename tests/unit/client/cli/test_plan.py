@@ -147,3 +147,31 @@ def test_a_file_that_cannot_be_planned_is_refused(
     assert outcome.code == ExitCode.INVALID
     assert words in outcome.err
     assert api.requests == []
+
+
+TESTED = JOB.replace("spec: {", "spec: {diagnosis: {enabled: true}, ")
+GPUS = {
+    **STARTS,
+    "placement": [
+        {**STARTS["placement"][0], "gpus": 4, "instanceType": "gpu-4", "nodes": [{"node": "node-0", "replicas": 2}]}
+    ],
+}
+
+
+def test_a_job_whose_nodes_are_tested_first_is_told_how_long_that_takes(
+    command: Command, api: FakePlatform, tmp_path: Path
+) -> None:
+    api.on("POST", "/v1/plans", of_json(GPUS))
+    api.on("POST", "/v1/diagnoses/plans", of_json({"budgetS": 144.2, "mostS": 239.9, "tested": ["node-0"]}))
+    outcome = command("plan", "-f", written(tmp_path, TESTED))
+    assert "its nodes are tested first: about 144 s, at most 240 s where there are suspects" in outcome.out
+    assert api.requests[-1].json == {"nodes": {"node-0": 8}, "instanceTypes": ["gpu-4"]}
+    assert "tested first" not in command("plan", "-f", written(tmp_path)).out
+
+
+def test_a_diagnoser_that_is_away_keeps_no_plan_back(command: Command, api: FakePlatform, tmp_path: Path) -> None:
+    api.on("POST", "/v1/plans", of_json(STARTS))
+    api.on("POST", "/v1/diagnoses/plans", problem(404, "not-found", "there is no node 'node-0'"))
+    outcome = command("plan", "-f", written(tmp_path, TESTED))
+    assert outcome.code == 0
+    assert "for how long is not known now" in outcome.out
