@@ -1,7 +1,7 @@
-"""The logs service: ingest, size, opening, searching, following; `--quick` with a tenth of the data.
+"""The logs service: ingest, size, opening, searching, following, scalars; `--quick` with a tenth of the logs.
 
-The parts are in `log_ingest`, `log_reads` and `log_follow`. Each figure's peer or limit was taken in the same run, on
-the same cores, with the same text.
+The parts are in `log_ingest`, `log_reads`, `log_follow` and `scalars`. The peer or limit of each figure was taken in
+the same run, on the same cores, with the same text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import log_follow, log_ingest, log_reads
 from benchmarks.report import Row, percentile, progress, report
+from benchmarks.scalars import scalar_rows
 
 _MB = 1e6
 
@@ -25,7 +26,8 @@ def main() -> None:
     scale = 10 if parser.parse_args().quick else 1
     work = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
     try:
-        rows = [*_ingest(work / "ingest", scale), *_reads(work / "reads", scale), *_follow(work / "follow")]
+        rows = [*_ingest(work / "ingest", scale), *_reads(work / "reads", scale)]
+        rows += [*_follow(work / "follow"), *scalar_rows()]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     report("logs", rows)

@@ -2,7 +2,8 @@
 
 - Matching: the whole catalogue and 200 messages of a user, over 64 KiB chunks of a training log, on one core; ripgrep
   looks for the same texts in the same bytes as one file, and `re` for one alternation of them.
-- Consumer: chunks wait in a JetStream stream; a consumer that only takes and acknowledges them, then the watchdog.
+- Consumer: chunks wait in a JetStream stream; a consumer that only takes and acknowledges them, then the watchdog, in
+  turns, of which the quickest of each counts.
 - Latency: a platform runs 100 replicas that write all the time, and jobs that print errors with the time of the write;
   a subscriber compares it with the time at which the incident comes. `--quick` leaves this out.
 - Corpus: the confusion table of the synthetic failures.
@@ -46,6 +47,7 @@ from tests.support.watchdog import ADVANCED, TestJob, watchdog_settings
 _TEXT_BYTES: Final = 64 * MIB
 _PYTHON_BYTES: Final = 4 * MIB
 _REPEATS: Final = 5
+_TURNS: Final = 3
 _CHUNKS: Final = 2_000
 _CHATTY: Final = 100
 _PROBES: Final = 100
@@ -162,8 +164,8 @@ async def _consuming(store: Path) -> list[Row]:
     try:
         await server.wipe()
         bus = await server.bus()
-        nothing = await _nothing_mb_s(bus)
-        ours = await _watchdog_mb_s(bus, server, store)
+        turns = [(await _nothing_mb_s(bus), await _watchdog_mb_s(bus, server, store)) for _ in range(_TURNS)]
+        nothing, ours = (max(figures) for figures in zip(*turns, strict=True))
         await bus.close()
     finally:
         server.kill()

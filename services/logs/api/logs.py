@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response, StreamingResponse
 
+from services.logs.adapters.files import StoredLog
 from services.logs.api.documents import (
     Attempt,
     DownloadQuery,
@@ -49,19 +50,7 @@ def logs_router(handlers: LogHandlers) -> APIRouter:
     @router.get("/v1/logs/{job}", tags=["logs"])
     async def list_logs(user: CurrentUser, job: str) -> JobLogs:
         """Which replicas of which attempts have a log."""
-        logs = await handlers.logs(user, job)
-        return JobLogs(
-            replicas=[
-                ReplicaLog(
-                    attempt=log.replica.attempt,
-                    role=log.replica.role,
-                    index=log.replica.index,
-                    size=log.size,
-                    ended=log.position.ended,
-                )
-                for log in logs
-            ]
-        )
+        return JobLogs(replicas=[_listed(log) for log in await handlers.logs(user, job)])
 
     @router.get("/v1/logs/{job}/follow", tags=["logs"], response_class=EventStream)
     async def follow_logs(
@@ -109,27 +98,44 @@ def logs_router(handlers: LogHandlers) -> APIRouter:
     ) -> Response:
         """What one log holds so far, as a file: text, or with `raw` the bytes, which may be asked for in ranges."""
         log = await handlers.log(user, LogName(job, attempt, role, index))
-        name = f"{log.replica.job}-{attempt}-{log.replica.role}-{index}.log"
-        size = log.size
         if query.zstd:
-            packed = packed_raw(log, size) if query.raw else packed_clean(handlers, log, size)
-            return _file(packed, f"{name}.zst", "application/zstd")
-        if not query.raw:
-            return _file(handlers.content(log, 0, size, raw=False), name, _TEXT)
-        try:
-            part = range_of(wanted, size)
-        except UnsatisfiableRangeError:
-            return Response(status_code=416, headers={**_HEADERS, "Content-Range": f"bytes */{size}"})
-        whole = part or ByteRange(0, size)
-        response = _file(handlers.content(log, whole.start, whole.stop, raw=True), name, _BYTES)
-        response.headers["Accept-Ranges"] = "bytes"
-        response.headers["Content-Length"] = str(whole.stop - whole.start)
-        if part is not None:
-            response.status_code = 206
-            response.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
-        return response
+            packed = packed_raw(log, log.size) if query.raw else packed_clean(handlers, log, log.size)
+            return _file(packed, f"{_name(log)}.zst", "application/zstd")
+        if query.raw:
+            return _range(handlers, log, wanted)
+        return _file(handlers.content(log, 0, log.size, raw=False), _name(log), _TEXT)
 
     return router
+
+
+def _listed(log: StoredLog) -> ReplicaLog:
+    replica = log.replica
+    return ReplicaLog(
+        attempt=replica.attempt, role=replica.role, index=replica.index, size=log.size, ended=log.position.ended
+    )
+
+
+def _range(handlers: LogHandlers, log: StoredLog, wanted: str | None) -> Response:
+    """The bytes that are asked for, or all of them."""
+    size = log.size
+    try:
+        part = range_of(wanted, size)
+    except UnsatisfiableRangeError:
+        return Response(status_code=416, headers={**_HEADERS, "Content-Range": f"bytes */{size}"})
+    whole = part or ByteRange(0, size)
+    response = _file(handlers.content(log, whole.start, whole.stop, raw=True), _name(log), _BYTES)
+    response.headers["Accept-Ranges"] = "bytes"
+    response.headers["Content-Length"] = str(whole.stop - whole.start)
+    if part is not None:
+        response.status_code = 206
+        response.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+    return response
+
+
+def _name(log: StoredLog) -> str:
+    """What the file of a log is called."""
+    replica = log.replica
+    return f"{replica.job}-{replica.attempt}-{replica.role}-{replica.index}.log"
 
 
 def _answer(part: Part, *, raw: bool) -> Response:

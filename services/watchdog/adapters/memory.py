@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,8 +51,11 @@ CREATE TABLE outputs (
 """
 _TABLES: Final = ("scans", "found", "outputs")
 _SCAN_COLUMNS: Final = (
-    "generation, position, unfinished, line, offset, tail, found, looks, block, "
-    "epoch, step, progress_at_ms, phase, filed_phase, checkpoint, ended"
+    "generation", "position", "unfinished", "line", "offset", "tail", "found", "looks", "block",
+    "epoch", "step", "progress_at_ms", "phase", "filed_phase", "checkpoint", "ended",
+)  # fmt: skip
+_SCAN: Final = (
+    f"SELECT {', '.join(_SCAN_COLUMNS)} FROM scans WHERE job = ? AND attempt = ? AND role = ? AND replica = ?"  # noqa: S608  # own names
 )
 _KEEP_SCAN: Final = "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _KEEP_FOUND: Final = (
@@ -174,9 +177,8 @@ class Memory:
             self._scans.popitem(last=False)
 
     def _stored_scan(self, replica: ReplicaRef) -> Scan:
-        query = f"SELECT {_SCAN_COLUMNS} FROM scans WHERE job = ? AND attempt = ? AND role = ? AND replica = ?"  # noqa: S608  # own names
-        row = self._db.execute(query, _key(replica)).fetchone()
-        return _scan(*row) if row else Scan()
+        row = self._db.execute(_SCAN, _key(replica)).fetchone()
+        return _scan(row) if row else Scan()
 
     def _opened(self, path: Path) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,42 +215,16 @@ def _row(replica: ReplicaRef, scan: Scan) -> tuple[object, ...]:
     return (*_key(replica), *kept_back, *found, *progress, *said, scan.ended)
 
 
-def _scan(*row: Any) -> Scan:
-    (
-        generation,
-        position,
-        unfinished,
-        line,
-        offset,
-        tail,
-        found,
-        looks,
-        block,
-        epoch,
-        step,
-        at_ms,
-        phase,
-        filed,
-        checkpoint,
-        ended,
-    ) = row
-    lines = json.loads(block)
+def _scan(row: Sequence[Any]) -> Scan:
+    kept = dict(zip(_SCAN_COLUMNS, row, strict=True))
+    lines = json.loads(kept.pop("block"))
     return Scan(
-        generation=generation,
-        position=position,
-        unfinished=unfinished,
-        line=line,
-        offset=offset,
-        tail=tail,
-        found=frozenset(json.loads(found)),
-        looks=json.loads(looks),
+        found=frozenset(json.loads(kept.pop("found"))),
+        looks=json.loads(kept.pop("looks")),
         block=None if lines is None else tuple(lines),
-        progress=Progress(epoch, step),
-        progress_at_ms=at_ms,
-        phase=phase,
-        filed_phase=filed,
-        checkpoint=checkpoint,
-        ended=bool(ended),
+        progress=Progress(kept.pop("epoch"), kept.pop("step")),
+        ended=bool(kept.pop("ended")),
+        **kept,
     )
 
 
