@@ -52,7 +52,7 @@ class Measurement:
     `kind` says which machines it can be compared with, `device_ms` how much processor time each device took for the
     multiplication. `limits` are those of processes (-1 is none), `gpus_unknown` says why the GPUs could not be looked
     at, `versions` are those of the driver. Of the places that were asked about, `unreachable` ones cannot be read, and
-    `read_only` ones cannot be written though they should be.
+    `read_only` ones cannot be written though they should be, `unlooked` ones are out of the agent's sight.
 
     Where `kubelet_gives` GPUs, nobody knows before a pod is there which ones it gets; `gpus_are_whole` says whether
     each goes to one pod, `gpus_unseen` why the agent is not meant to see them.
@@ -73,6 +73,7 @@ class Measurement:
     device_ms: Mapping[str, float] = field(default_factory=dict)
     read_only: tuple[str, ...] = ()
     unreachable: tuple[str, ...] = ()
+    unlooked: tuple[str, ...] = ()
     resolves: bool = True
     limits: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -184,6 +185,7 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             device_ms={str(device): float(ms) for device, ms in fields.get("device_ms", {}).items()},
             read_only=tuple(str(place) for place in fields.get("read_only", ())),
             unreachable=tuple(str(place) for place in fields.get("unreachable", ())),
+            unlooked=tuple(str(place) for place in fields.get("unlooked", ())),
             resolves=bool(fields.get("resolves", True)),
             limits={str(name): int(value) for name, value in fields.get("limits", {}).items()},
             versions={str(name): str(value) for name, value in fields.get("versions", {}).items()},

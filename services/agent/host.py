@@ -33,8 +33,8 @@ class Host(Protocol):
         ...
 
     @property
-    def look_at_places(self) -> PlacesLook | None:
-        """Whether directories that jobs mount can be used; None where that cannot be told."""
+    def look_at_places(self) -> PlacesLook:
+        """Whether directories that jobs mount can be used, as far as that can be told."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class LocalHost:
     def __init__(self, times: Times) -> None:
         self.look: Looker = partial(_look_now, times)
         self.find_processes: Finder = found_in_proc
-        self.look_at_places: PlacesLook | None = look_at_places
+        self.look_at_places: PlacesLook = look_at_places
         self.grounds: Grounds = WholeMachine()
 
     def seen(self, measured: Measurement) -> Measurement:

@@ -54,10 +54,10 @@ FAULTS: Final[Mapping[str, Fault]] = {
 class Prober:
     """Measures on demand; `faults` are the nodes that a test wants to look bad.
 
-    Without a `look` at directories nothing is said of them: on Kubernetes those of the node are not those of a pod.
+    `look` looks at directories that jobs mount.
     """
 
-    def __init__(self, measure: Measure, faults: Mapping[str, Fault], look: PlacesLook | None = None) -> None:
+    def __init__(self, measure: Measure, faults: Mapping[str, Fault], look: PlacesLook) -> None:
         self._measure = measure
         self._faults = faults
         self._look = look
@@ -69,7 +69,7 @@ class Prober:
         """The answer to a request; raises MalformedAnswerError where it is none."""
         nodes, places = decode_probe_request(request), places_of_request(request)
         measured = await self._shared()
-        if measured and places and self._look is not None:
+        if measured and places:
             measured = with_places(measured, await self._look(places))
         found = {node: self._fault(node)(measured) for node in nodes} if measured else {}
         return encode_probe_answer({node: each for node, each in found.items() if each is not None})
@@ -123,8 +123,17 @@ async def measure_machine(home: Path) -> Measurement | None:
 
 async def look_at_places(places: Mapping[str, bool]) -> Mapping[str, tuple[str, ...]]:
     """Which of the directories are `unreachable` or `read_only`; all are unreachable where the look takes too long."""
+    return await _looked("places", places)
+
+
+async def look_at_mounts(root: Path, places: Mapping[str, bool]) -> Mapping[str, tuple[str, ...]]:
+    """The same of directories of a node that this container has below `root`."""
+    return await _looked("mounts", places, str(root))
+
+
+async def _looked(how: str, places: Mapping[str, bool], *where: str) -> Mapping[str, tuple[str, ...]]:
     try:
-        told = await _told("places", json.dumps(dict(places)), within_s=PLACES_S)
+        told = await _told(how, *where, json.dumps(dict(places)), within_s=PLACES_S)
         return {name: tuple(str(place) for place in told[name]) for name in ("unreachable", "read_only")}
     except (TimeoutError, ValueError, KeyError, TypeError):
         return {"unreachable": tuple(places)}
@@ -136,6 +145,7 @@ def with_places(measured: Measurement, found: Mapping[str, tuple[str, ...]]) -> 
         measured,
         read_only=(*measured.read_only, *found.get("read_only", ())),
         unreachable=found.get("unreachable", ()),
+        unlooked=found.get("unlooked", ()),
     )
 
 

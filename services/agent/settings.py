@@ -24,6 +24,7 @@ With `kubernetes` the machine's name is made of cluster and node, and there are,
 | `TRAINMASTER_KUBELET_ROOT` | the kubelet's directory; default `/var/lib/kubelet` |
 | `TRAINMASTER_CGROUP_ROOT` | the node's own control groups; default `/sys/fs/cgroup` |
 | `TRAINMASTER_NODE_GPUS` | `true`: the node's GPUs can be seen, and are tested where no pod has them; default `false` |
+| `TRAINMASTER_NODE_DIRECTORIES` | the node's directories that are below `/host/directories`, with colons between |
 | `KUBECONFIG` | access to the API server; without it the pod's service account |
 
 A name that is all but one of these is refused.
@@ -48,7 +49,7 @@ VARIABLES: Final = frozenset(
     for name in (
         *("HOME", "NATS_URL", "NATS_CA_FILE", "NATS_USER", "NATS_PASSWORD", "MACHINE", "LOG_LEVEL", "SAMPLE_S"),
         *("PROBE_PYTHON", "PROBE_ADDRESS", "PROBE_FAULTS", "AGENT_SOURCE", "NODE_NAME", "CLUSTER", "POD_LOGS"),
-        *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS"),
+        *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS", "NODE_DIRECTORIES"),
     )
 )
 
@@ -63,6 +64,7 @@ class KubernetesSettings:
     kubelet_root: Path = Path("/var/lib/kubelet")
     cgroup_root: Path = Path("/sys/fs/cgroup")
     sees_gpus: bool = False
+    directories: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> KubernetesSettings | None:
@@ -82,7 +84,13 @@ class KubernetesSettings:
         }
         cluster = environment.get("TRAINMASTER_CLUSTER") or FIRST_CLUSTER
         given = {name: Path(path) for name, path in places.items() if path}
-        return cls(node_name, cluster, sees_gpus=_is_true(environment, "TRAINMASTER_NODE_GPUS"), **given)
+        return cls(
+            node_name,
+            cluster,
+            sees_gpus=_is_true(environment, "TRAINMASTER_NODE_GPUS"),
+            directories=_paths(environment, "TRAINMASTER_NODE_DIRECTORIES"),
+            **given,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,14 @@ class Settings:
             kubernetes=kubernetes,
             **named,
         )
+
+
+def _paths(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    paths = tuple(path for path in (environment.get(name) or "").split(":") if path)
+    wrong = [path for path in paths if not path.startswith("/")]
+    if wrong:
+        raise SystemExit(f"{name}: {wrong[0]!r} is no absolute path, such as /data")
+    return paths
 
 
 def _is_true(environment: Mapping[str, str], name: str) -> bool:

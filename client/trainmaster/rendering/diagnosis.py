@@ -13,7 +13,11 @@ from trainmaster.rendering.moments import date_time
 from trainmaster.rendering.style import by_name, table, text
 
 NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
-_LEFT_OUT: Final = {"gpus": "GPUs that were not tested", "excuse": "tests were broken off"}
+_LEFT_OUT: Final = {
+    "gpus": "GPUs that were not tested",
+    "excuse": "tests were broken off",
+    "directories": "directories that the agent cannot look at",
+}
 LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
 
 

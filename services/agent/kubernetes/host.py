@@ -15,6 +15,7 @@ from services.agent.grounds import Grounds
 from services.agent.inotify import Inotify
 from services.agent.kubernetes.allocations import read_allocations
 from services.agent.kubernetes.cgroups import Cgroups
+from services.agent.kubernetes.directories import NodeDirectories
 from services.agent.kubernetes.evidence import PodProcesses
 from services.agent.kubernetes.freeing import Freeing
 from services.agent.kubernetes.gpu_pods import GpuPods
@@ -65,7 +66,7 @@ class KubernetesHost:
         self._usage = PodUsage(cgroups, settings.kubelet_root)
         self._freeing = Freeing(gangs)
         self.find_processes: Finder = PodProcesses(cgroups)
-        self.look_at_places: PlacesLook | None = None
+        self.look_at_places: PlacesLook = NodeDirectories(settings.directories).look
         self._gpu_pods = GpuPods(partial(read_allocations, settings.kubelet_root), sees_gpus=settings.sees_gpus)
         self.grounds: Grounds = PodGrounds(self._gpu_pods, OwnMemory())
 

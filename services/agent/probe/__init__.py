@@ -6,5 +6,6 @@ wherever a Python is. `cpus` has every CPU compute, `host` reads passive facts, 
 
 `… probe places JSON` looks at directories instead, given as an object of paths: whether each can be read, and where its
 value is true, written. Only rights and mount flags are looked at, nothing is written. It is a process of its own, since
-a file system whose server is gone may never answer.
+a file system whose server is gone may never answer. `… probe mounts ROOT JSON` does so with directories of a node that
+a container has below ROOT.
 """

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import cpus, gpus, host, kernel_log, network
+from . import cpus, gpus, host, kernel_log, mounts, network
 
 
 def measure(directory: str) -> dict[str, Any]:
@@ -48,5 +48,11 @@ def measure(directory: str) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> None:
     """Print what is asked for."""
     signal.alarm(cpus.LIMIT_S * 2)  # whoever started us may be gone
-    places = arguments[0] == "places"
-    json.dump(host.looked_at(json.loads(arguments[1])) if places else measure(arguments[0]), sys.stdout)
+    match arguments:
+        case ["places", places]:
+            told: dict[str, Any] = host.looked_at(json.loads(places))
+        case ["mounts", root, places]:
+            told = mounts.looked_at(root, json.loads(places))
+        case _:
+            told = measure(arguments[0])
+    json.dump(told, sys.stdout)

@@ -124,7 +124,9 @@ class Examination:
         reading, told = self._last(node), dict(self._all.about.get(node, {}))
         why = why_not_tested(reading.measurement) if reading and self._all.wanted.get(node) else ""
         excuse = self._all.excuses.get(node, "")
-        return told | ({"gpus": why} if why else {}) | ({"excuse": excuse} if excuse else {})
+        unlooked = ", ".join(reading.measurement.unlooked) if reading else ""
+        beside = {"gpus": why, "excuse": excuse, "directories": unlooked}
+        return told | {name: each for name, each in beside.items() if each}
 
     def stages(self, node: str) -> tuple[str, ...]:
         """What a pass of the node covers."""

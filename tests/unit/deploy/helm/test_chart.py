@@ -30,6 +30,7 @@ EVERYTHING: dict[str, Any] = {
     "jobs": {"namespace": "jobs", "volcano": True},
     "agent": {
         "seesProcesses": True,
+        "directories": ["/data", "/mnt/more"],
         "image": {"repository": "registry.example/agent", "tag": "cpu"},
         "gpus": {"enabled": True, "nodeSelector": {"gpu": "yes", "kind": "work"}, "image": {"tag": "cuda"}},
         "infiniband": {"enabled": True, "resource": "rdma/hca"},
@@ -206,6 +207,16 @@ def test_infiniband_takes_a_shared_adapter_or_else_privileges_and_the_nodes_netw
         kubernetes_validate.validate(agent, version, strict=True)
 
 
+def test_directories_that_jobs_mount_are_shown_to_agents_and_cannot_be_written_by_them() -> None:
+    for each in of_kind(render(EVERYTHING), "DaemonSet"):
+        (container,) = pod_of(each)["containers"]
+        shown = [mount for mount in container["volumeMounts"] if mount["mountPath"].startswith("/host/directories")]
+        assert [mount["mountPath"] for mount in shown] == ["/host/directories/data", "/host/directories/mnt/more"]
+        assert all(mount["readOnly"] for mount in shown)
+        told = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert told["TRAINMASTER_NODE_DIRECTORIES"] == "/data:/mnt/more"
+
+
 def test_only_agents_reach_the_tests_of_agents(plain: list[Manifest]) -> None:
     policy = named(plain, "NetworkPolicy", "tm-trainmaster-agent")["spec"]
     (rule,) = policy["ingress"]
@@ -321,6 +332,7 @@ def test_every_service_is_reached_by_one_prefix_from_one_place(manifests: list[M
         ({"nats": {"tls": {"mode": "existing"}}}, "nats.tls.existingSecret must name the Secret"),
         ({"agent": {"gpus": {"nodeSelector": {"nvidia.com/gpu.present": None}}}}, "at '/agent/gpus/nodeSelector'"),
         ({"agent": {"infiniband": {"resource": "hca"}}}, "at '/agent/infiniband/resource'"),
+        ({"agent": {"directories": ["data"]}}, "at '/agent/directories/0'"),
         ({"agent": {"image": {"name": "x"}}}, "at '/agent/image'"),
         ({"nats": {"tls": {"mode": "certManager"}}}, "nats.tls.issuerRef must name the issuer"),
     ],

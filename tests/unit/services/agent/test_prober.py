@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from services.agent.prober import Prober, measure_machine, read_faults
+from services.agent.prober import Prober, look_at_places, measure_machine, read_faults
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.verdict import GOLDEN_CHECKSUM, judge
@@ -36,13 +36,16 @@ async def asked(prober: Prober, *nodes: str):
 async def test_one_measurement_answers_for_every_node_of_the_machine():
     machine = Machine()
     machine.done.set()
-    assert await asked(Prober(machine.measure, {}), "n-1", "n-2") == {"n-1": measurement(), "n-2": measurement()}
+    assert await asked(Prober(machine.measure, {}, look_at_places), "n-1", "n-2") == {
+        "n-1": measurement(),
+        "n-2": measurement(),
+    }
     assert machine.begun == 1
 
 
 async def test_whoever_asks_while_one_is_measured_shares_the_next():
     machine = Machine()
-    prober = Prober(machine.measure, {})
+    prober = Prober(machine.measure, {}, look_at_places)
     first = asyncio.create_task(asked(prober, "n-1"))
     while not machine.begun:
         await asyncio.sleep(0)
@@ -57,14 +60,14 @@ async def test_whoever_asks_while_one_is_measured_shares_the_next():
 async def test_a_failed_measurement_is_an_answer_without_nodes():
     machine = Machine(result=None)
     machine.done.set()
-    assert await asked(Prober(machine.measure, {}), "n-1") == {}
+    assert await asked(Prober(machine.measure, {}, look_at_places), "n-1") == {}
 
 
 async def test_tests_may_make_a_node_look_bad():
     machine = Machine()
     machine.done.set()
     faults = read_faults("n-1=checksum, n-2=disk,n-3=silent,n-4=flood,")
-    found = await asked(Prober(machine.measure, faults), "n-1", "n-2", "n-3", "n-4")
+    found = await asked(Prober(machine.measure, faults, look_at_places), "n-1", "n-2", "n-3", "n-4")
     assert set(found) == {"n-1", "n-2", "n-4"}
     assert GOLDEN_CHECKSUM not in found["n-1"].checksums
     assert found["n-2"].disk_free_bytes == 0
@@ -73,7 +76,7 @@ async def test_tests_may_make_a_node_look_bad():
 
 async def test_other_bytes_are_refused():
     with pytest.raises(MalformedAnswerError):
-        await Prober(Machine().measure, {}).answer(b"?")
+        await Prober(Machine().measure, {}, look_at_places).answer(b"?")
 
 
 async def test_this_machine_computes_right(tmp_path):
@@ -87,7 +90,7 @@ async def test_this_machine_computes_right(tmp_path):
 async def test_how_far_counters_of_ports_have_grown_is_told_from_the_look_before():
     machine = Machine()
     machine.done.set()
-    prober = Prober(machine.measure, {})
+    prober = Prober(machine.measure, {}, look_at_places)
     looks = [(1_000, {"symbol_error": 5, "link_downed": 0}), (61_000, {"symbol_error": 7, "link_downed": 1})]
     looks.append((121_000, {"symbol_error": 0, "link_downed": 1}))
     found = []
