@@ -5,22 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
+from services.scheduler.ports.gangs import GangStart
 from shared import events as ev
 from shared.bus import Bus
+from shared.ids import new_job_id
 from shared.jobs import JobState
+from shared.kubernetes.names import node_id
 from shared.tasks import end
+from tests.support.gangs import a_gang
 from tests.support.http import calling
-from tests.support.kubernetes.clusters import NO_CLUSTER, Cluster, a_cluster, real_kubeconfig
-from tests.support.kubernetes.engines import belongings, node_name, until_left
+from tests.support.kubernetes.clusters import NO_CLUSTER, NO_NODE, Cluster, a_cluster, image_of_tests, real_kubeconfig
+from tests.support.kubernetes.engines import belongings, engine_on, node_name, settings_for, until_left
 from tests.support.kubernetes.job_desk import JobDesk, job_desk
 from tests.support.kubernetes.nodes import ready_condition
-from tests.support.kubernetes.server_process import NOT_OURS, ServerProcess, may_be_killed
+from tests.support.kubernetes.places import IMAGE, Place, a_place
+from tests.support.kubernetes.server_process import (
+    NOT_OURS,
+    ServerProcess,
+    halted_kubelet,
+    kubelet_of,
+    may_be_killed,
+)
+from tests.support.local_engine import Bench
 from tests.support.nats import NatsServer
 from tests.support.scheduling import Rig
 from tests.support.services import eventually, running
@@ -99,6 +112,57 @@ async def test_a_job_on_a_node_whose_heartbeats_end_is_ended_whole_and_says_so(d
         assert told.reason is ev.EndReason.PLATFORM
         assert f"its node {node_name(desk.cluster, 'b')} was lost" in told.message
         await until_left(desk.cluster, before)
+
+
+@pytest.mark.skipif(not (image_of_tests() and os.environ.get(HEARTBEATS)), reason=f"{NO_NODE}; {NO_HEARTBEATS}")
+async def test_a_gang_on_a_real_node_whose_kubelet_hangs_is_lost_and_nothing_of_it_runs_when_it_is_back(tmp_path: Path):
+    async with a_place("real node", tmp_path) as place:
+        if kubelet_of(place.node) is None:
+            pytest.skip(NOT_OURS)
+        before = await belongings(place.cluster)
+        gang = two_on(place)
+        settings = settings_for(place.cluster, lost_after_s=LOST_AFTER_S)
+        async with engine_on(place.cluster, settings) as desk:
+            await desk.engine.start(gang)
+            await desk.started(gang)
+            with halted_kubelet(place.node):
+                async with asyncio.timeout(NOTICED_S):
+                    await asyncio.gather(*(lost(desk, gang, index) for index in (0, 1)))
+                await desk.engine.stop(gang.id, 1)
+                await desk.engine.forget(gang.id)
+            await until_left(place.cluster, before)
+            exits = await desk.exits(gang)
+
+        async def none_runs() -> bool | None:
+            return not processes_with(gang.id) or None
+
+        await eventually(none_runs, NOTICED_S)
+    assert [each.cause for each in exits] == ["lost", "lost"]
+    assert all(f"its node {place.node} was lost" in each.message for each in exits)
+
+
+async def lost(desk: Bench, gang: GangStart, index: int) -> None:
+    while f"{gang.replica_id(gang.replicas[index])}/exited" not in desk.ids():
+        await asyncio.sleep(0.2)
+
+
+def two_on(place: Place) -> GangStart:
+    """Two replicas that run until they are stopped, with the gang's name in their environment."""
+    made = replace(a_gang({"worker": 2}, memory_bytes=128 << 20, image=IMAGE), job=new_job_id())
+    node = node_id(place.cluster.namespace, place.node)
+    env = {"GANG_OF_TEST": made.id}
+    replicas = tuple(replace(each, command="sleep 1000", node=node, cpu_m=50, env=env) for each in made.replicas)
+    return replace(made, replicas=replicas)
+
+
+def processes_with(gang: str) -> list[str]:
+    """Processes of this machine that belong to the gang."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"GANG_OF_TEST={gang}" in environment.read_text(errors="replace"):
+                found.append(environment.parent.name)
+    return found
 
 
 @asynccontextmanager

@@ -1,4 +1,6 @@
-"""The API server of the real cluster where it is a process of this machine: killed as by a crash, and started again."""
+"""Parts of the real cluster where they are processes of this machine: an API server that is killed and started again,
+a kubelet that is halted and goes on.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,6 +57,28 @@ class ServerProcess:
                 start_new_session=True,
             )
         self._pid = process.pid
+
+
+@contextmanager
+def halted_kubelet(node: str) -> Iterator[None]:
+    """The kubelet of the node does nothing inside; what it started runs on."""
+    pid = kubelet_of(node)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def kubelet_of(node: str) -> int | None:
+    """The process of it, where it is one of this machine and may be halted."""
+    if os.environ.get(MAY_KILL):
+        for process in Path("/proc").glob("[0-9]*"):
+            words = _words(int(process.name), "cmdline")
+            if words and words[0].endswith("kubelet") and f"--hostname-override={node}" in words:
+                return int(process.name)
+    return None
 
 
 def _pid_of(kubeconfig: Path) -> int | None:
