@@ -1,9 +1,9 @@
 """The part of a diagnosis that puts nodes under load: devices, pairs, the whole gang.
 
 Each node's devices are opened, and tested alone (compute, memory, the way to the host) and together. A test that finds
-something wrong is made once more. Then nodes are searched in pairs, a round at a time, as the search wants it; last,
-all that is sound makes collectives together. Nodes of one machine are tested one after the other, others at the same
-time.
+something wrong is made once more. Then nodes are searched in pairs, a round at a time, as the search wants it, and
+those whose bandwidth is in question are compared with others; last, all that is sound makes collectives together. Nodes
+of one machine are tested one after the other, others at the same time.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from services.diagnoser.asking import Asking, ExcusedError, NotReachedError, Sub
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
 from services.diagnoser.domain.gang import halves, is_slow
-from services.diagnoser.domain.gathered import GangValue, Gathered, PairValue
-from services.diagnoser.domain.pair_values import enough_of_pair, search_of
+from services.diagnoser.domain.gathered import GangValue, Gathered
+from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair, waves
-from services.diagnoser.domain.pretending import changed_bandwidth, changed_gang, changed_look, pretended_problem
+from services.diagnoser.domain.pretending import changed_gang, changed_look
 from services.diagnoser.domain.stages import Stage
+from services.diagnoser.exchanges import Exchanges
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
 
 GANG_MAX: Final = 256
+# After each round.
+MOST_COMPARED: Final = 8
 _STAGE_OF: Final[dict[TestName, Stage]] = {
     "compute": "compute",
     "memory": "memory",
@@ -170,36 +173,16 @@ class Loading:
     # --- pairs -------------------------------------------------------------------------------------------------------
 
     async def _search(self) -> None:
+        exchanges = Exchanges(self._subject, self._asking, self._book, self._chance)
         while pairs := search_of(self.gathered, self._book).next_pairs():
             await self._check()
-            values: list[PairValue] = []
-            for wave in waves(pairs, self._subject.machines):
-                values += [value for value in await asyncio.gather(*map(self._exchange, wave)) if value is not None]
-            # What was found by then of who has an excuse now goes as well.
-            kept = tuple(value for value in values if self.gathered.excuses.keys().isdisjoint(value.pair.nodes))
-            self.gathered = replace(self.gathered, rounds=(*self.gathered.rounds, kept))
-
-    async def _exchange(self, pair: Pair) -> PairValue | None:
-        """What the test of a pair gave; None where it was not made."""
-        if not self.gathered.excuses.keys().isdisjoint(pair.nodes):
-            return None
-        transport = cast("Transport", self.gathered.transport(pair))
-        enough = enough_of_pair(pair, self.gathered, self._book)
-        try:
-            answer = await self._asking.exchange(pair, transport, enough)
-        except NotReachedError as error:
-            return PairValue(pair, problem=f"{self.gathered.name(error.node)}: {error.problem}", transport=transport)
-        except ExcusedError as error:
-            self.gathered = self.gathered.excused(error.excuses)
-            return None
-        if answer.problem or not answer.figures:
-            return PairValue(pair, problem=answer.problem or "no result", transport=transport)
-        part = changed_bandwidth(pair, self._subject.injections)
-        problem = pretended_problem(pair, self._subject.injections, self._chance)
-        if problem:
-            return PairValue(pair, problem=problem, transport=transport)
-        bandwidth, latency = answer.figures["bandwidthMbS"] * part, answer.figures["latencyUs"] / part
-        return PairValue(pair, bandwidth, latency, transport=transport, rails=answer.rails)
+            values = await exchanges.values(pairs, self.gathered)
+            rounds = (*self.gathered.rounds, values)
+            self.gathered = replace(self.gathered, rounds=rounds).excused(exchanges.excuses)
+            for value in PairRulings(self.gathered, self._book).in_question()[:MOST_COMPARED]:
+                await self._check()
+                compared = await exchanges.compared(value, self.gathered)
+                self.gathered = self.gathered.with_compared(value, compared).excused(exchanges.excuses)
 
     # --- all ---------------------------------------------------------------------------------------------------------
 

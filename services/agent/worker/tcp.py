@@ -20,8 +20,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-BLOCK_BYTES = 4 << 20
-BLOCKS = 5
+BLOCK_BYTES = 1 << 20
+BLOCKS = 20
 PINGS = 60
 COPY_BYTES = 32 << 20
 COPIES = 6

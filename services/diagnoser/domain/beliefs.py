@@ -24,7 +24,7 @@ NODE_IS_BAD: Final = 0.01
 LINK_IS_BAD: Final = 0.003
 HALF_LIFE_H: Final = 72.0
 SUSPECT: Final = 0.05
-RED: Final = 0.99
+RED: Final = 0.97
 _MOST_TRUST: Final = 3.0
 _MOST_DOUBT: Final = 40.0
 _TINY: Final = 1e-300
@@ -100,8 +100,3 @@ def normalised(logs: Iterable[float]) -> Weights:
     weights = [math.exp(each - highest) for each in given]
     total = sum(weights)
     return tuple(weight / total for weight in weights)
-
-
-def failing(weights: Weights) -> float:
-    """How likely a part that is believed to be so makes a test fail; what any test fails by chance is not in it."""
-    return sum(weight * shows for weight, shows in zip(weights[1:], SHOWS, strict=True))

@@ -1,14 +1,14 @@
 """What the measurements of one diagnosis say: figures against others, pairs as a search, nodes by colour. Pure.
 
 A node with a problem, or a suspect, was measured several times. What was seen twice is its problem, and fails the job;
-what was seen once is a doubt. Red is a node whose device was broken twice, or that the search found; amber one with any
-other problem or doubt.
+what was seen once is a doubt, but that a CPU was slow once is none. Red is a node whose device was broken twice, or
+that the search found; amber one with any other problem or doubt.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -57,7 +57,7 @@ class Examination:
         readings = self._all.readings[node]
         bad = self._bad_readings(node)
         problems = bad[-1] if len(bad) > 1 else []
-        once = bad[0] if len(bad) == 1 else []
+        once = self._without_slow(node, bad[0]) if len(bad) == 1 else []
         problems = [*problems, *self.devices.problems(node)]
         last = self._last(node)
         strays = used_by_nobody_known(last.measurement) if last and self._all.wanted.get(node) else []
@@ -95,6 +95,14 @@ class Examination:
         """The problems of each measurement that had any."""
         seen = (self.problems_at(node, number) for number in range(len(self._all.readings[node])))
         return [problems for problems in seen if problems]
+
+    def _without_slow(self, node: str, problems: Sequence[str]) -> list[str]:
+        """Problems of one look. What else runs on a machine only slows it: a CPU that was quick in another is fine."""
+        numbers = range(len(self._all.readings[node]))
+        slow = (
+            {figure.why for number in numbers for figure in self.figures(node, number)} if len(numbers) > 1 else set()
+        )
+        return [problem for problem in problems if problem not in slow]
 
     def figures(self, node: str, measured: int = -1) -> list[FigureMeasured]:
         """The judged figures of the node's CPUs, as the probe has measured them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
+from services.diagnoser.domain.comparing import Comparison
 from services.diagnoser.domain.devices import Devices, Kind, Looks
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.readings import Reading
@@ -15,7 +16,10 @@ from services.diagnoser.domain.stages import EVERYTHING, Profile
 
 @dataclass(frozen=True, slots=True)
 class PairValue:
-    """One test of a pair: its figures, or what went wrong. With several rails the bandwidth is that of all together."""
+    """One test of a pair: its figures, or what went wrong. With several rails the bandwidth is that of all together.
+
+    Where that was in question, `compared` says what came of measuring it in turns with `beside`, trusted pairs.
+    """
 
     pair: Pair
     bandwidth_mb_s: float | None = None
@@ -23,6 +27,8 @@ class PairValue:
     problem: str = ""
     transport: str = "tcp"
     rails: tuple[float, ...] = ()
+    compared: Comparison | None = None
+    beside: tuple[Pair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,11 @@ class Gathered:
             worker_problems={node: each for node, each in self.worker_problems.items() if node not in excuses},
             rounds=stay,
         )
+
+    def with_compared(self, before: PairValue, after: PairValue) -> Gathered:
+        """The same with what is known of a test of a pair by now."""
+        rounds = (tuple(after if value is before else value for value in values) for values in self.rounds)
+        return replace(self, rounds=tuple(rounds))
 
     def of_devices(self, book: Book) -> Devices:
         """What single nodes' tests say."""

@@ -2,6 +2,10 @@
 
 Bandwidths over different transports are different figures. A pair of nodes with several devices has a rail for each;
 one that is slower than the others of the same pair is told, too.
+
+Where the values of a run agree but for the figure's own noise, one that stands out is bad. Any other that is lower than
+the middle by the minimum effect is in question, since values scatter where machines are busy. It is compared with
+trusted pairs in turns (`comparing`), and that decides. The floor holds in any case.
 """
 
 from __future__ import annotations
@@ -9,12 +13,13 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from services.diagnoser.domain.blame import PairOutcome
 from services.diagnoser.domain.book import Book, pair_figure
 from services.diagnoser.domain.devices import with_floor
-from services.diagnoser.domain.figures import FigureRule, Peers, Ruling, least_good, rule_on
+from services.diagnoser.domain.figures import FEWEST_VALUES, FigureRule, Ordinary, Peers, Ruling, least_good, rule_on
 from services.diagnoser.domain.gathered import Gathered, PairValue
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.search import Search
@@ -22,6 +27,7 @@ from services.diagnoser.domain.search import Search
 BANDWIDTH: Final = FigureRule("pair bandwidth", "MB/s", effect=0.2, noise=0.05)
 PAIR_FLOOR: Final = "pairMbS"
 UNEVEN_RAIL: Final = 0.8
+TRUSTED_PAIRS: Final = 2
 
 
 class PairRulings:
@@ -35,6 +41,7 @@ class PairRulings:
             if value.bandwidth_mb_s is not None:
                 measured[value.transport].append(value.bandwidth_mb_s)
         self._peers = {transport: Peers(values) for transport, values in measured.items()}
+        self._all = {transport: Ordinary(tuple(values), "") for transport, values in measured.items()}
 
     def of(self, value: PairValue) -> tuple[FigureRule, Ruling | None]:
         """The rule and what it says; no ruling where there is no bandwidth."""
@@ -43,7 +50,9 @@ class PairRulings:
             return rule, None
         fleet = self._book.fleet(self._gathered.kind(value.pair.first), pair_figure(value.transport))
         others = self._peers[value.transport].beside(value.bandwidth_mb_s)
-        return rule, rule_on(rule, value.bandwidth_mb_s, others, fleet)
+        ruling = rule_on(rule, value.bandwidth_mb_s, others, fleet)
+        is_compared = value.compared is not None and not rule.breaks_floor(value.bandwidth_mb_s)
+        return rule, replace(ruling, why=self._why_compared(value)) if is_compared else ruling
 
     def why(self, value: PairValue) -> str:
         """What is wrong with the test; empty where nothing is."""
@@ -51,6 +60,42 @@ class PairRulings:
         if value.problem or ruling is None:
             return value.problem or "no result"
         return ruling.why or _why_uneven(value.rails)
+
+    def in_question(self) -> list[PairValue]:
+        """Tests of which one value does not say whether the pair is slow, the slowest first."""
+        values = (value for each in self._gathered.rounds for value in each if self._is_in_question(value))
+        return sorted(values, key=lambda value: value.bandwidth_mb_s or 0.0)
+
+    def trusted(self, value: PairValue) -> tuple[Pair, ...]:
+        """Pairs that a value is to be compared with: ordinary ones, of other nodes where there are such."""
+        middle = self._all[value.transport].median
+        found: dict[Pair, float] = {}
+        for other in (other for each in self._gathered.rounds for other in each):
+            is_like = other.transport == value.transport and other.pair != value.pair
+            if is_like and other.bandwidth_mb_s and not self.why(other) and not self._is_low(other):
+                found[other.pair] = abs(other.bandwidth_mb_s / middle - 1)
+        shared = {pair: len({*pair.nodes} & {*value.pair.nodes}) for pair in found}
+        return tuple(sorted(found, key=lambda pair: (shared[pair], found[pair], pair))[:TRUSTED_PAIRS])
+
+    def _is_in_question(self, value: PairValue) -> bool:
+        if value.bandwidth_mb_s is None or value.compared is not None or not self._is_low(value):
+            return False
+        known, rule = self._all[value.transport], _rule_of_pair(value.pair, self._gathered)
+        agree = known.spread(BANDWIDTH.noise) <= BANDWIDTH.noise * known.median
+        is_clear = rule.breaks_floor(value.bandwidth_mb_s) or (agree and bool(self.why(value)))
+        return len(known.values) >= FEWEST_VALUES and not is_clear
+
+    def _is_low(self, value: PairValue) -> bool:
+        return (value.bandwidth_mb_s or 0.0) < (1 - BANDWIDTH.effect) * self._all[value.transport].median
+
+    def _why_compared(self, value: PairValue) -> str:
+        """That the pair is slow beside trusted ones; empty where that was not to be shown."""
+        compared = value.compared
+        if compared is None or not compared.is_slow:
+            return ""
+        beside = " and ".join("–".join(map(self._gathered.name, pair.nodes)) for pair in value.beside)
+        times = len(compared.ratios)
+        return f"{BANDWIDTH.name} is {100 * compared.part:.0f} % of that of {beside}, {times} times measured in turns"
 
 
 def search_of(gathered: Gathered, book: Book) -> Search:
@@ -63,9 +108,14 @@ def search_of(gathered: Gathered, book: Book) -> Search:
 
 def enough_of_pair(pair: Pair, gathered: Gathered, book: Book) -> dict[str, float]:
     """From which bandwidth on nothing more needs to be known of the way between two nodes."""
-    fleet = book.fleet(gathered.kind(pair.first), pair_figure(gathered.transport(pair)))
-    known = least_good(_rule_of_pair(pair, gathered), fleet)
-    return {"bandwidthMbS": known} if known else {}
+    fleet, rule = (
+        book.fleet(gathered.kind(pair.first), pair_figure(gathered.transport(pair))),
+        _rule_of_pair(pair, gathered),
+    )
+    known = least_good(rule, fleet)
+    # Where values of the past scatter anything might be good, and what is far below their middle would be in question.
+    ordinary = (1 - rule.effect) * statistics.median(fleet) if len(fleet) >= FEWEST_VALUES else 0.0
+    return {"bandwidthMbS": max(known, ordinary)} if known else {}
 
 
 def _rule_of_pair(pair: Pair, gathered: Gathered) -> FigureRule:
