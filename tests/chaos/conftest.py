@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.storm import SLOW_FILES
 from tests.support.local_engine import remove_memory_groups
 from tests.support.platform import Platform
 
@@ -19,7 +20,7 @@ def storm_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("TRAINMASTER_ARCHIVE_AFTER_S", str(ARCHIVE_AFTER_S))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    platform = Platform(tmp_path / "home", nodes=2, scratch=scratch)
+    platform = Platform(tmp_path / "home", nodes=2, scratch=scratch, python_path=(SLOW_FILES,))
     platform.up()
     platform.apply(
         {

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -23,7 +24,18 @@ from tests.chaos.fates import FATES, Fate
 from tests.support.platform import Platform, await_
 
 VICTIMS: Final = {"platform": "platform", "agent": "services.agent", "nats": "nats-server"}
+# Who is hit how, and how often.
+_BLOWS: Final = {
+    ("platform", "kill"): 8,
+    ("agent", "kill"): 2,
+    ("agent", "halt"): 1,
+    ("agent", "slow"): 1,
+    ("nats", "kill"): 2,
+    ("nats", "halt"): 2,
+}
 CALL_PATIENCE_S: Final = 90.0
+SLOW_FILES: Final = Path(__file__).parent / "slow_files"
+SLOW_FLAG: Final = "slow-files"
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Errand:
 
 @dataclass(frozen=True)
 class Blow:
-    """A kill of one part of the platform, a halt of so many seconds, or so many in which it comes forward slowly."""
+    """A kill of one part of the platform, a halt of so many seconds, or so many in which its files are slow."""
 
     at_s: float
     victim: str
@@ -77,14 +89,18 @@ def _errands(chance: random.Random, jobs: int, duration_s: float) -> Iterator[Er
 
 def _blows(chance: random.Random, duration_s: float) -> Iterator[Blow]:
     at_s = chance.uniform(2, 5)
+    # Every kind comes once before they are drawn, as far as there is time, and the worst of them twice.
+    first = [*_BLOWS, ("platform", "kill")]
+    chance.shuffle(first)
     while at_s < duration_s:
-        victim = chance.choice(["platform", "platform", "agent", "nats"])
-        if victim == "agent" and chance.random() < 0.3:
-            yield Blow(at_s, victim, slow_s=round(chance.uniform(2, 8), 2))
-        elif victim != "platform" and chance.random() < 0.4:
-            yield Blow(at_s, victim, halt_s=round(chance.uniform(0.5, 5), 2))
-        else:
-            yield Blow(at_s, victim, away_s=round(chance.uniform(0, 2), 2))
+        victim, kind = first.pop() if first else chance.choices(list(_BLOWS), list(_BLOWS.values()))[0]
+        match kind:
+            case "slow":
+                yield Blow(at_s, victim, slow_s=round(chance.uniform(2, 8), 2))
+            case "halt":
+                yield Blow(at_s, victim, halt_s=round(chance.uniform(0.5, 5), 2))
+            case _:
+                yield Blow(at_s, victim, away_s=round(chance.uniform(0, 2), 2))
         at_s += chance.uniform(3, 14)
 
 
@@ -150,7 +166,7 @@ class Storm:
     # --- blows
 
     def _strike(self, blow: Blow) -> None:
-        kind = "slow" if blow.slow_s else "halt" if blow.halt_s else "kill"
+        kind = "slow files of" if blow.slow_s else "halt" if blow.halt_s else "kill"
         self._note(f"{kind} {blow.victim} {blow.slow_s or blow.halt_s or blow.away_s} s")
         if blow.victim == "platform":
             self.platform.kill()
@@ -164,10 +180,7 @@ class Storm:
 
     def _hit(self, process: int, blow: Blow) -> None:
         if blow.slow_s:
-            until = time.monotonic() + blow.slow_s
-            while time.monotonic() < until:
-                self._halt(process, 0.2)
-                time.sleep(0.02)
+            self._slow_files(blow.slow_s)
         elif blow.halt_s:
             self._halt(process, blow.halt_s)
         else:
@@ -177,6 +190,13 @@ class Storm:
         os.kill(process, signal.SIGSTOP)
         time.sleep(halt_s)
         os.kill(process, signal.SIGCONT)
+
+    def _slow_files(self, slow_s: float) -> None:
+        """Every file operation of the agent takes a tenth of a second more, see `slow_files/sitecustomize.py`."""
+        flag = self.platform.home / SLOW_FLAG
+        flag.touch()
+        time.sleep(slow_s)
+        flag.unlink()
 
     def _wait_until(self, at_s: float) -> None:
         time.sleep(max(0.0, self._began + at_s - time.monotonic()))

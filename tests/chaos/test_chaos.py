@@ -31,6 +31,8 @@ def test_a_seed_gives_the_same_storm_again() -> None:
     assert plan(SEED, JOBS, SECONDS) != plan(SEED + 1, JOBS, SECONDS)
     drawn = {errand.fate.name for errand in plan(SEED, len(FATES), SECONDS).errands}
     assert drawn == {fate.name for fate in FATES}
+    struck = {(blow.victim, bool(blow.halt_s), bool(blow.slow_s)) for blow in plan(SEED, JOBS, 100).blows}
+    assert len(struck) == 6
 
 
 @pytest.mark.skipif(bool(REPLACED), reason=REPLACED)

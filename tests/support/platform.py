@@ -40,12 +40,13 @@ class Platform:
     leaves: int = 0
     port: int = field(default_factory=free_port)
     scratch: Path = Path()
+    python_path: tuple[Path, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'client'}",
+            "PYTHONPATH": ":".join(map(str, (ROOT, ROOT / "client", *self.python_path))),
             "TRAINMASTER_CONFIG": str(self.home / "credentials.json"),
             "NO_COLOR": "1",
         }
