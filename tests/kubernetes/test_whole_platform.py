@@ -117,6 +117,19 @@ def test_two_replicas_run_the_code_find_each_other_and_leave_their_logs(platform
     platform.leaves_nothing()
 
 
+def test_nodes_are_tested_by_their_agents_before_a_job_starts(platform: Platform) -> None:
+    job = platform.submit("tested", "true", diagnosis={"enabled": True})
+    status = platform.ended(job)
+    assert status["state"] == "Succeeded"
+    assert status["attempts"][-1]["diagnosis"]["passed"] is True
+    with platform.installation.service("diagnoser", platform.installation.token()) as diagnoser:
+        report = diagnoser.get(f"/v1/diagnoses/{job}-1").json()
+    (node,) = report["nodes"]
+    assert (node["verdict"], node["tested"]) == ("green", True)
+    assert node["about"]["transport"] in {"gloo", "tcp"}
+    platform.leaves_nothing()
+
+
 def test_exit_codes_are_told(platform: Platform) -> None:
     job = platform.submit("codes", "echo leaving; exit $((RANK * 3))")
     status = platform.ended(job)
