@@ -52,7 +52,8 @@ class Measurement:
     `kind` says which machines it can be compared with, `device_ms` how much processor time each device took for the
     multiplication. `limits` are those of processes (-1 is none), `gpus_unknown` says why the GPUs could not be looked
     at, `versions` are those of the driver. Of the places that were asked about, `unreachable` ones cannot be read, and
-    `read_only` ones cannot be written though they should be, `unlooked` ones are out of the agent's sight.
+    `read_only` ones cannot be written though they should be, `unlooked` ones are out of the agent's sight. `resolves`
+    says whether the machine's own name has an address; `unresolved` are other names that should have one.
 
     Where `kubelet_gives` GPUs, nobody knows before a pod is there which ones it gets; `gpus_are_whole` says whether
     each goes to one pod, `gpus_unseen` why the agent is not meant to see them.
@@ -75,6 +76,7 @@ class Measurement:
     unreachable: tuple[str, ...] = ()
     unlooked: tuple[str, ...] = ()
     resolves: bool = True
+    unresolved: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     gpus_unknown: str = ""
@@ -187,6 +189,7 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             unreachable=tuple(str(place) for place in fields.get("unreachable", ())),
             unlooked=tuple(str(place) for place in fields.get("unlooked", ())),
             resolves=bool(fields.get("resolves", True)),
+            unresolved=tuple(str(name) for name in fields.get("unresolved", ())),
             limits={str(name): int(value) for name, value in fields.get("limits", {}).items()},
             versions={str(name): str(value) for name, value in fields.get("versions", {}).items()},
             gpus_unknown=str(fields.get("gpus_unknown", "")),

@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from services.agent.arrivals import Arrivals
 from services.agent.bench import Bench
@@ -31,6 +31,7 @@ from services.agent.workers import Workers, own_address
 from shared.agent_evidence import stacks_subject
 from shared.agent_wire import Measurement, probe_subject, shipped_subject
 from shared.diagnosis_wire import cancel_subject, worker_subject
+from shared.nats_servers import servers
 
 _CANCEL_AGAIN_S: Final = 0.25
 
@@ -46,7 +47,7 @@ class Agent:
         arrivals = Arrivals(self._gangs, times.monotonic_s)
         self._host = _host(settings, self._gangs, times)
         prober = Prober(
-            partial(_measured, settings.home, self._host), read_faults(settings.probe_faults), self._host.look_at_places
+            partial(_measured, settings, self._host), read_faults(settings.probe_faults), self._host.look_at_places
         )
         # The way to NATS may not be known yet, so it is looked for when a diagnosis begins.
         address = partial(own_address, settings.nats_url, settings.probe_address)
@@ -89,8 +90,9 @@ class Agent:
                 task.result()
 
 
-async def _measured(home: Path, host: Host) -> Measurement | None:
-    found = await measure_machine(home)
+async def _measured(settings: Settings, host: Host) -> Measurement | None:
+    names = [urlsplit(server).hostname or "" for server in servers(settings.nats_url)]
+    found = await measure_machine(settings.home, filter(None, names))
     return host.seen(found) if found is not None else None
 
 

@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
@@ -35,14 +35,14 @@ from shared.agent_wire import (
 )
 
 MEASURE_S: Final = 15.0
-PLACES_S: Final = 5.0
+PLACES_S: Final = 8.0
 END_S: Final = 2.0
 PROBE: Final = Path(__file__).with_name("probe")
 _log = logging.getLogger(__name__)
 
 Measure = Callable[[], Awaitable[Measurement | None]]
 Fault = Callable[[Measurement], Measurement | None]
-PlacesLook = Callable[[Mapping[str, bool]], Awaitable[Mapping[str, tuple[str, ...]]]]
+PlacesLook = Callable[[Mapping[str, bool]], Coroutine[Any, Any, Mapping[str, tuple[str, ...]]]]
 
 FAULTS: Final[Mapping[str, Fault]] = {
     "checksum": lambda sound: replace(sound, checksums={"00000bad": sound.cpus}),
@@ -68,9 +68,10 @@ class Prober:
     async def answer(self, request: bytes) -> bytes:
         """The answer to a request; raises MalformedAnswerError where it is none."""
         nodes, places = decode_probe_request(request), places_of_request(request)
-        measured = await self._shared()
+        looking = self._look(places) if places else _nothing()
+        measured, seen = await asyncio.gather(self._shared(), looking)
         if measured and places:
-            measured = with_places(measured, await self._look(places))
+            measured = with_places(measured, seen)
         found = {node: self._fault(node)(measured) for node in nodes} if measured else {}
         return encode_probe_answer({node: each for node, each in found.items() if each is not None})
 
@@ -98,6 +99,11 @@ class Prober:
         return self._faults.get(node, lambda sound: sound)
 
 
+async def _nothing() -> Mapping[str, tuple[str, ...]]:
+    """What there is to say of no directories."""
+    return {}
+
+
 def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
     """By how much each counter is higher; one that is lower was set back, and says nothing."""
     return {name: value - before[name] for name, value in now.items() if name in before and value > before[name]}
@@ -112,10 +118,13 @@ def read_faults(text: str) -> dict[str, Fault]:
     return {node.strip(): FAULTS[fault.strip()] for node, _, fault in pairs if fault.strip() in FAULTS}
 
 
-async def measure_machine(home: Path) -> Measurement | None:
-    """What the probe says of this machine; None, and the reason in the log, where it fails."""
+async def measure_machine(home: Path, names: Iterable[str] = ()) -> Measurement | None:
+    """What the probe says of this machine, and of names that must have addresses.
+
+    None, and the reason in the log, where it fails.
+    """
     try:
-        return measurement_of(await _told(str(home), within_s=MEASURE_S))
+        return measurement_of(await _told(str(home), *names, within_s=MEASURE_S))
     except (TimeoutError, ValueError, MalformedAnswerError) as error:
         _log.warning("the probe failed: %s", error or f"no result within {MEASURE_S:g} s")
         return None

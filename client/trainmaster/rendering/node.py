@@ -70,14 +70,21 @@ def _jobs(status: Fields) -> RenderableType:
 
 
 def _health(ledger: Fields) -> Iterator[str]:
-    suspect = " (suspect)" if ledger.flag("suspect") else ""
-    yield f"bad with a probability of {_percent(ledger)}{suspect}; {_pass(ledger)}"
+    yield f"{_standing(ledger)}bad with a probability of {_percent(ledger)}; {_pass(ledger)}"
     last = ledger.fields("lastDiagnosis")
     if last.document:
         why = "; ".join((*last.texts("problems"), *last.texts("doubts")))
         told = f"last diagnosis {last.text('id')} at {date_time(last.time('at'))}: {last.text('verdict')}"
         yield f"{told}, {why}" if why else told
     yield from (f"{part.text('part')}: bad with a probability of {_percent(part)}" for part in ledger.each("parts"))
+
+
+def _standing(ledger: Fields) -> str:
+    """What the scheduler was told of the node: a bad one is taken out, a suspect one comes last."""
+    if ledger.text("health") == "bad":
+        return "found bad, returns by passing; "
+    is_suspect = ledger.text("health") == "suspect" or ledger.flag("suspect")
+    return "suspect, other jobs get it last; " if is_suspect else ""
 
 
 def _percent(fields: Fields) -> str:

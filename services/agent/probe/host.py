@@ -6,7 +6,13 @@ import os
 import resource
 import socket
 import sys
+import threading
+from collections.abc import Iterable
 from pathlib import Path
+
+from . import writing
+
+RESOLVED_S = 4.0
 
 
 def memory() -> tuple[int, int]:
@@ -35,12 +41,15 @@ def kind() -> str:
 
 
 def looked_at(places: dict[str, bool]) -> dict[str, list[str]]:
-    """Places that cannot be read, and those that must be writable and are not; one that is missing can be made."""
+    """Places that cannot be read, and those that must be writable and are not; one that is missing can be made.
+
+    A directory that must be writable is written to; where it is missing, the one above is looked at alone.
+    """
     there = {place: _nearest(place) for place in places}
     readable = [place for place in places if os.access(there[place], os.R_OK | os.X_OK)]
     return {
         "unreachable": [place for place in places if place not in readable],
-        "read_only": [place for place in readable if places[place] and not _is_writable(there[place])],
+        "read_only": [place for place in readable if places[place] and not _is_writable(place, there[place])],
     }
 
 
@@ -49,14 +58,27 @@ def _nearest(place: str) -> str:
     return next(str(path) for path in (Path(place), *Path(place).absolute().parents) if path.exists())
 
 
-def _is_writable(place: str) -> bool:
-    return os.access(place, os.W_OK) and not os.statvfs(place).f_flag & os.ST_RDONLY
+def _is_writable(place: str, there: str) -> bool:
+    if not os.access(there, os.W_OK) or os.statvfs(there).f_flag & os.ST_RDONLY:
+        return False
+    return not Path(place).is_dir() or writing.keeps(there)
 
 
-def resolves() -> bool:
-    """Whether the machine's own name has an address."""
+def unresolved(names: Iterable[str]) -> list[str]:
+    """Names that have no address, or of which it is not known in time."""
+    found: dict[str, bool] = {}
+    threads = [threading.Thread(target=lambda each=name: found.update({each: _resolves(each)})) for name in names]
+    for thread in threads:
+        thread.daemon = True  # a resolver may not answer for long
+        thread.start()
+    for thread in threads:
+        thread.join(RESOLVED_S)
+    return [name for name in names if not found.get(name, False)]
+
+
+def _resolves(name: str) -> bool:
     try:
-        return bool(socket.getaddrinfo(socket.gethostname(), None))
+        return bool(socket.getaddrinfo(name.encode(), None))
     except OSError:
         return False
 

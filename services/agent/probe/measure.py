@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Any
 from . import cpus, gpus, host, kernel_log, mounts, network
 
 
-def measure(directory: str) -> dict[str, Any]:
+def measure(directory: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """What `shared.agent_wire.Measurement` describes."""
     look, allowed = gpus.Look(gpus.of_this_machine), sorted(os.sched_getaffinity(0))
     results = cpus.compute(allowed)
@@ -22,6 +23,8 @@ def measure(directory: str) -> dict[str, Any]:
     for cpu, result, _ms, _cpu_ms in sorted(results):
         checksums.setdefault(result, []).append(cpu)
     of_gpus, limits = look.told(), host.limits()
+    own_name = socket.gethostname()
+    unresolved = host.unresolved([own_name, *names])
     models = sorted({str(gpu["name"]) for gpu in of_gpus["gpus"] if "name" in gpu})
     return {
         "cpus": allowed,
@@ -38,7 +41,8 @@ def measure(directory: str) -> dict[str, Any]:
         "kind": ", ".join([host.kind(), *models]),
         "device_ms": {f"cpu-{cpu}": round(cpu_ms, 3) for cpu, _result, _ms, cpu_ms in results},
         "read_only": host.looked_at({directory: True})["read_only"],
-        "resolves": host.resolves(),
+        "resolves": own_name not in unresolved,
+        "unresolved": [name for name in unresolved if name != own_name],
         "ports": network.ports(),
         "complaints": kernel_log.read(),
         **of_gpus,
@@ -54,5 +58,5 @@ def main(arguments: Sequence[str]) -> None:
         case ["mounts", root, places]:
             told = mounts.looked_at(root, json.loads(places))
         case _:
-            told = measure(arguments[0])
+            told = measure(arguments[0], arguments[1:])
     json.dump(told, sys.stdout)

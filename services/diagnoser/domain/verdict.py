@@ -97,6 +97,7 @@ def _problems(reading: Reading, devices: Collection[str], floors: Floors, *, idl
     yield from (f"{place} cannot be read" for place in measured.unreachable)
     if not measured.resolves:
         yield "its own name has no address"
+    yield from (f"the name {name} has no address there" for name in measured.unresolved)
     yield from broken_devices(measured, devices)
     yield from of_the_moment(measured, devices, idle=idle)
 

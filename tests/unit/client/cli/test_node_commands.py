@@ -108,10 +108,29 @@ def test_a_node_is_described_to_admins_with_what_the_ledger_says_of_its_health(
     api.on("GET", "/v1/diagnoses/nodes/node-0", of_json({**entry, "passUntil": None, "lastDiagnosis": last}))
     lines = command("describe", "node", "node-0").out.splitlines()
     assert lines[lines.index("Health") + 1 :][:3] == [
-        "bad with a probability of 8.5 % (suspect); it has no pass that holds",
+        "suspect, other jobs get it last; bad with a probability of 8.5 %; it has no pass that holds",
         "last diagnosis dg-1 at 2026-01-02 12:00:01Z: amber, slow once",
         "node-0 cpu-1: bad with a probability of 31 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("health", "suspect", "standing"),
+    [
+        ("bad", True, "found bad, returns by passing; "),
+        ("suspect", False, "suspect, other jobs get it last; "),
+        ("good", False, ""),
+    ],
+)
+def test_what_the_ledger_makes_of_a_node_is_told_by_its_health(
+    command: Command, api: FakePlatform, health: str, standing: str, *, suspect: bool
+) -> None:
+    entry = {"suspicion": 0.99, "suspect": suspect, "health": health, "parts": [], "lastDiagnosis": None}
+    api.on("GET", "/v1/nodes/node-0", of_json(NODE))
+    api.on("GET", "/v1/nodes/node-0/events", of_json({"items": [MARKED], "next": None}))
+    api.on("GET", "/v1/diagnoses/nodes/node-0", of_json({**entry, "passUntil": None}))
+    lines = command("describe", "node", "node-0").out.splitlines()
+    assert lines[lines.index("Health") + 1].startswith(f"{standing}bad with a probability of 99 %; it has no pass")
 
 
 def test_users_get_the_page_without_the_history(command: Command, api: FakePlatform) -> None:

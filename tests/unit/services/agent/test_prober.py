@@ -87,6 +87,12 @@ async def test_this_machine_computes_right(tmp_path):
     assert measured.memory_bytes >= measured.memory_free_bytes > 0
 
 
+async def test_directories_are_written_to_and_one_that_refuses_is_told(tmp_path):
+    found = await look_at_places({str(tmp_path): True, "/proc": True, "/proc/self": False})
+    assert found == {"unreachable": (), "read_only": ("/proc",)}
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_how_far_counters_of_ports_have_grown_is_told_from_the_look_before():
     machine = Machine()
     machine.done.set()

@@ -45,6 +45,7 @@ def test_a_missing_answer_is_a_result():
         ({"read_only": ("/mnt/data",)}, "/mnt/data cannot be written"),
         ({"unreachable": ("/mnt/set",)}, "/mnt/set cannot be read"),
         ({"resolves": False}, "its own name has no address"),
+        ({"unresolved": ("nats.example",)}, "the name nats.example has no address there"),
         ({"devices": ("GPU-1",)}, "the driver does not list GPU-1"),
         (
             {"devices": ("GPU-1",), "gpus": (Gpu("GPU-1", "H200", 3), Gpu("GPU-2", "H200", 9))},
