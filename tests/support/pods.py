@@ -157,7 +157,12 @@ class Pods:
         source = variable["valueFrom"]
         if "secretKeyRef" in source:
             return self.secret(source["secretKeyRef"]["name"], source["secretKeyRef"]["key"])
-        fields = {"metadata.name": pod.name, "spec.nodeName": "node-1", "status.hostIP": pod.address}
+        fields = {
+            "metadata.name": pod.name,
+            "spec.nodeName": "node-1",
+            "status.hostIP": pod.address,
+            "status.podIP": pod.address,
+        }
         return fields[source["fieldRef"]["fieldPath"]]
 
     def _hosts(self) -> Path:

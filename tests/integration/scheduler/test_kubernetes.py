@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from shared import events as ev
 from shared.jobs import JobState
@@ -111,17 +112,20 @@ async def test_what_runs_is_left_as_it_is_while_its_cluster_goes_by_another_name
         async with running(await rig.scheduler(**on(cluster))):
             job = await rig.submit(resolved_image=IMAGE)
             await rig.until(job, JobState.RUNNING)
-        async with (
-            running(await rig.scheduler(cluster="prod", **on(cluster))) as renamed,
-            calling(renamed.app, rig.token()) as http,
-        ):
+        with capture_logs() as logged:
+            async with (
+                running(await rig.scheduler(cluster="prod", **on(cluster))) as renamed,
+                calling(renamed.app, rig.token()) as http,
+            ):
 
-            async def told() -> bool | None:
-                answer = await http.get(f"/v1/queue/{job}")
-                return (answer.is_success and "until an admin names main again" in answer.json()["summary"]) or None
+                async def told() -> bool | None:
+                    answer = await http.get(f"/v1/queue/{job}")
+                    return (answer.is_success and "until an admin names main again" in answer.json()["summary"]) or None
 
-            await eventually(told)
-            assert (await rig.job(job)).state is JobState.RUNNING
+                await eventually(told)
+                assert (await rig.job(job)).state is JobState.RUNNING
+        (warning,) = [line for line in logged if line["event"] == "cluster_not_in_settings"]
+        assert (warning["cluster"], warning["jobs"], warning["settings_name"]) == ("main", 1, ["prod"])
         async with running(await rig.scheduler(**on(cluster))):
             await rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
             done = await rig.until(job, JobState.STOPPED)

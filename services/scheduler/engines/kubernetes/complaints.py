@@ -57,7 +57,10 @@ def _claim(claim: str, namespace: str, why: str) -> str:
     if "not found" in why:
         return f"the claim {claim} does not exist in namespace {namespace}"
     if "not bound" in why:
-        return f"the claim {claim} in namespace {namespace} is bound to no volume"
+        return (
+            f"the claim {claim} in namespace {namespace} is bound to no volume; one whose storage class waits for its "
+            "first consumer has to be bound beforehand, or used in a pool with binding: kubernetes"
+        )
     return f"the claim {claim} in namespace {namespace} cannot be used ({_short(why)})"
 
 

@@ -19,6 +19,10 @@ CLAIM = (
     "volumes=[mount-0]: error processing PVC jobs/team-data: "
 )
 MISSING = CLAIM + 'failed to fetch PVC from API server: persistentvolumeclaims "team-data" not found'
+UNBOUND = (
+    "the claim team-data in namespace jobs is bound to no volume; one whose storage class waits for its first consumer "
+    "has to be bound beforehand, or used in a pool with binding: kubernetes"
+)
 
 
 def event(reason: str, message: str = "", at: str = "2026-12-01T02:42:29Z", **more) -> dict:
@@ -33,7 +37,7 @@ def told(*events: dict) -> str:
     ("happened", "words"),
     [
         (event("FailedMount", MISSING), "the claim team-data does not exist in namespace jobs"),
-        (event("FailedMount", f"{CLAIM}PVC not bound"), "the claim team-data in namespace jobs is bound to no volume"),
+        (event("FailedMount", f"{CLAIM}PVC is not bound"), UNBOUND),
         (event("FailedMount", CLAIM + "timeout"), "the claim team-data in namespace jobs cannot be used (timeout)"),
         (
             event("FailedMount", "MountVolume.SetUp failed: hostPath type check failed: /a b is not a directory"),
