@@ -13,7 +13,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from shared.admission import Locations
-from shared.settings import ServiceSettings, SettingsError, variable
+from shared.settings import ServiceSettings, variable
+from shared.variables import SettingsError
 from shared.vault.keyring import Keyring, SealError
 
 

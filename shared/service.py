@@ -22,8 +22,9 @@ from shared.errors import TrainmasterError, UnavailableError
 from shared.garbage import collect_rarely
 from shared.http.origin import Origin
 from shared.http.serve import HttpServer
-from shared.settings import ServiceSettings, read_settings, refuse_misspelt, variables
+from shared.settings import ServiceSettings, read_settings, variables
 from shared.telemetry import configure_logging
+from shared.variables import refuse_misspelt
 
 _RETRY_S: Final = 1.0
 

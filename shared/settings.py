@@ -6,26 +6,17 @@ never appear in messages, because some of them are secrets. A process that is on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from shared.auth.keys import KeySet
 from shared.bus import BusOptions
-from shared.errors import TrainmasterError
-from shared.misspellings import meant
 from shared.nats_servers import URLS_PATTERN
 from shared.telemetry import LogFormat
-
-PREFIX: Final = "TRAINMASTER_"
-
-
-class SettingsError(TrainmasterError):
-    """One or more environment variables are missing or wrong."""
-
-    code = "invalid-settings"
+from shared.variables import PREFIX, SettingsError
 
 
 class ServiceSettings(BaseModel):
@@ -68,19 +59,6 @@ Settings = TypeVar("Settings", bound=BaseModel)
 def variables(model: type[BaseModel]) -> frozenset[str]:
     """The environment variables that a model is read from."""
     return frozenset(map(variable, model.model_fields))
-
-
-def refuse_misspelt(known: Collection[str], environ: Mapping[str, str]) -> None:
-    """Raise SettingsError where a variable is all but one of these.
-
-    Anything else that is unknown here is left alone, since services may share one environment.
-    """
-    given = [name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX) and name not in known]
-    names = [name.removeprefix(PREFIX) for name in known]
-    slips = {name: found for name in given if (found := meant(name, names)) is not None}
-    if slips:
-        told = (f"{PREFIX}{name}: there is no such variable; give {PREFIX}{found}" for name, found in slips.items())
-        raise SettingsError("wrong settings: " + "; ".join(sorted(told)))
 
 
 def variable(field: str) -> str:

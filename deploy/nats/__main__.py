@@ -27,8 +27,9 @@ from shared.bus import Bus, BusUnavailableError
 from shared.bus.provision import provision
 from shared.clock import SystemClock
 from shared.errors import TrainmasterError, UnavailableError
-from shared.settings import ServiceSettings, read_settings, refuse_misspelt, variables
+from shared.settings import ServiceSettings, read_settings, variables
 from shared.telemetry import configure_logging
+from shared.variables import refuse_misspelt
 
 _RETRY_S: Final = 1.0
 _NO_LEADER_YET: Final = 503

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.kubernetes.names import machine_name
-from shared.settings import SettingsError, refuse_misspelt
+from shared.variables import SettingsError, refuse_misspelt
 
 FIRST_CLUSTER: Final = "main"
 _SAMPLE_MIN_S: Final = 0.1

@@ -14,8 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from services.logs.adapters.archive import Bucket, S3Archive
 from services.logs.domain.retention import Limits
 from shared.asset_settings import SourceSettings
-from shared.settings import ServiceSettings, SettingsError, variable
+from shared.settings import ServiceSettings, variable
 from shared.units import parse_duration_s, parse_memory
+from shared.variables import SettingsError
 
 _BUCKET: Final = r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._=/-]*)?)?$"
 

@@ -21,8 +21,9 @@ from shared.bus.streams import DIAGNOSER_REQUESTS
 from shared.errors import UnavailableError
 from shared.ids import new_job_id
 from shared.jobs import Recorded
-from shared.settings import ServiceSettings, SettingsError
+from shared.settings import ServiceSettings
 from shared.telemetry import Tracing
+from shared.variables import SettingsError
 from tests.support.certificates import Authority
 from tests.support.guarded import PASSWORDS, GuardedServer
 from tests.support.jobs import event

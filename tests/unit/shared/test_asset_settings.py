@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from shared.asset_settings import AssetSettings, S3Options, SourceSettings
-from shared.settings import SettingsError, read_settings
+from shared.settings import read_settings
+from shared.variables import SettingsError
 from shared.vault import Keyring
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from shared.settings import ServiceSettings, SettingsError, read_settings, refuse_misspelt, variables
+from shared.settings import ServiceSettings, read_settings, variables
+from shared.variables import SettingsError, refuse_misspelt
 
 
 def test_defaults_hold_where_nothing_is_set() -> None:

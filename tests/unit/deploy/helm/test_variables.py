@@ -10,7 +10,8 @@ import pytest
 from deploy.helm.__main__ import VARIABLES
 from deploy.nats.__main__ import ProvisionSettings
 from services.agent import settings as agent
-from shared.settings import refuse_misspelt, variables
+from shared.settings import variables
+from shared.variables import refuse_misspelt
 
 CLIENT = frozenset(f"TRAINMASTER_{name}" for name in ("URL", "TOKEN", "CONFIG", "DEBUG"))
 COMPOSE = frozenset(f"TRAINMASTER_{name}" for name in ("BIND", "PORT", "DATA", "PACKAGES", "SHM"))

@@ -7,7 +7,8 @@ import pytest
 from services.diagnoser.domain.checking import Schedule
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.settings import DiagnoserSettings
-from shared.settings import SettingsError, read_settings
+from shared.settings import read_settings
+from shared.variables import SettingsError
 
 
 def test_the_floors_are_the_usual_ones_unless_set():

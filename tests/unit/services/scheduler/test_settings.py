@@ -8,7 +8,8 @@ import pytest
 
 from services.scheduler.domain.split import Split
 from services.scheduler.settings import SchedulerSettings
-from shared.settings import SettingsError, read_settings
+from shared.settings import read_settings
+from shared.variables import SettingsError
 
 
 def test_two_platforms_on_one_machine_are_two_schedulers():

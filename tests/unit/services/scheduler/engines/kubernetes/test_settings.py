@@ -12,7 +12,8 @@ from services.scheduler.engines.kubernetes.objects.settings import (
     Toleration,
 )
 from services.scheduler.engines.kubernetes.settings import KubernetesSettings
-from shared.settings import SettingsError, read_settings
+from shared.settings import read_settings
+from shared.variables import SettingsError
 
 
 def settings_of(**variables: str) -> ObjectSettings:
