@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Final, Self
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from services.watchdog.backtesting import Backtests
@@ -14,6 +15,8 @@ from shared.events import Cause, ReplicaRef
 from shared.http.routing import CurrentUser, api_router
 from shared.jobspec.models import FailureRetry, Retry, RetryTriggers
 from shared.units import MIB
+
+Times = tuple[tuple[int, int], ...]
 
 LOGS_MAX: Final = 256
 MAX_BODY_BYTES: Final = 16 * MIB
@@ -32,6 +35,21 @@ class LogText(_Shape):
     role: str = Field("worker", max_length=63)
     index: int = Field(0, ge=0, le=1_000_000)
     text: str
+    times: tuple[tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=0)]], ...] = Field(
+        (), description="pairs of a line, counted from 1, and the Unix milliseconds at which it and the next were seen"
+    )
+
+    @field_validator("times")
+    @classmethod
+    def _in_order(cls, times: Times) -> Times:
+        if any(before[0] >= after[0] for before, after in pairwise(times)):
+            raise ValueError("the lines of times are not in order; give each once, the first one first")
+        return times
+
+    @property
+    def log(self) -> Log:
+        """The log as the domain knows it."""
+        return Log(ReplicaRef(role=self.role, index=self.index), self.text.encode(), self.times)
 
 
 class BacktestRequest(_Shape):
@@ -103,7 +121,7 @@ def backtests_router(backtests: Backtests) -> APIRouter:
     @router.post("/v1/rules/test", tags=["rules"])
     async def try_rules_out(_user: CurrentUser, request: BacktestRequest) -> BacktestAnswer:
         """Which rules hold on which lines, which root cause that makes, and whether there would be another attempt."""
-        logs = [Log(ReplicaRef(role=log.role, index=log.index), log.text.encode()) for log in request.logs]
+        logs = [each.log for each in request.logs]
         return BacktestAnswer.of(await backtests.run(logs, request.exit_code, request.retry))
 
     return router

@@ -51,7 +51,9 @@ def test_the_exit_code_counts_where_the_log_says_nothing() -> None:
 
 
 def test_a_node_at_fault_would_be_left_out() -> None:
-    assert outcome("x", "uncorrectable ECC error encountered\n").decision.exclude_nodes
+    decision = outcome("x", "uncorrectable ECC error encountered\n").decision
+    assert decision.exclude_nodes
+    assert "speaks against node of worker-1, which" in decision.reason
 
 
 def test_of_very_many_matches_only_so_many_are_listed() -> None:
@@ -62,3 +64,19 @@ def test_of_very_many_matches_only_so_many_are_listed() -> None:
 def test_rules_that_admins_only_try_are_not_shown() -> None:
     book = Rulebook([LineRule.of_texts("in-shadow", "boom"), LineRule.of_texts("message/1", "boom")])
     assert Trial(book, CATALOGUE).holding(b"boom") == ["message/1"]
+
+
+def test_times_put_the_logs_in_order_and_say_what_was_survived() -> None:
+    reset = b"NCCL WARN socketProgressOpt: Call to recv from 10.0.0.1<4> failed : Broken pipe\n"
+    oom = b"CUDA out of memory. Tried to allocate 2 GiB\n"
+    first, second = (ReplicaRef(role="worker", index=index) for index in (0, 1))
+    chatty = b"chatter\n" * 500 + oom
+
+    def cause(*logs: Log) -> str:
+        return try_out(logs, 1, ADVANCED, BOOK, CATALOGUE).decision.cause.rule
+
+    assert cause(Log(first, reset), Log(second, chatty)) == "nccl-socket-reset"
+    assert cause(Log(first, reset, ((1, 9_000),)), Log(second, chatty, ((1, 1_000), (501, 8_000)))) == "cuda-oom"
+    survived = reset + b"step 1\nstep 2\n" + oom
+    assert cause(Log(first, survived)) == "nccl-socket-reset"
+    assert cause(Log(first, survived, ((1, 1_000), (2, 100_000), (4, 120_000)))) == "cuda-oom"
