@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 
+from services.agent.alone import is_alone, lock_of
 from services.agent.bootstrap import Agent
 from services.agent.settings import Settings
 
@@ -16,7 +17,9 @@ async def _main(settings: Settings) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await Agent(settings).run(stopping)
+    with lock_of(settings.home) as lock:
+        if await is_alone(lock, stopping):
+            await Agent(settings).run(stopping)
 
 
 def main() -> None:
