@@ -121,7 +121,7 @@ def pod_seen(pod: Json) -> PodSeen | None:
         node=sys.intern(pod["spec"].get("nodeName") or ""),
         started_at=_started_at(main),
         ended=_ended(status, main, metadata),
-        waiting=_waiting(status, main),
+        waiting=_waiting(pod, main),
         deleted_at=_deleted_at(metadata),
         disruption=_disruption(status),
     )
@@ -247,19 +247,23 @@ def _disruption(status: Json) -> str:
 # --- what it waits for
 
 
-def _waiting(status: Json, main: Json) -> str:
-    if status.get("phase") not in (None, "", "Pending"):
+def _waiting(pod: Json, main: Json) -> str:
+    if (pod.get("status") or {}).get("phase") not in (None, "", "Pending"):
         return ""
-    return next((words for words in _holdups(status, main) if words), "")
+    return next((words for words in _holdups(pod, main) if words), "")
 
 
-def _holdups(status: Json, main: Json) -> Iterator[str]:
+def _holdups(pod: Json, main: Json) -> Iterator[str]:
+    spec, status = pod["spec"], pod.get("status") or {}
     for container in status.get("initContainerStatuses") or ():
         yield _container_holdup(container, init=True)
     yield _container_holdup(main, init=False)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield f"no node can take it ({condition.get('message') or 'no reason given'})"
+    if not spec.get("nodeName") and not spec.get("schedulingGates"):
+        # Volcano says nothing of pods whose gang it does not let in.
+        yield f"{spec.get('schedulerName') or 'its scheduler'} has chosen no node for it yet"
 
 
 def _container_holdup(container: Json, *, init: bool) -> str:

@@ -60,6 +60,14 @@ def test_a_pod_for_which_there_is_no_node_says_why():
     assert seen.waiting == "no node can take it (0/3 nodes)"
 
 
+def test_a_pod_of_which_its_scheduler_says_nothing_waits_for_that_unless_a_gate_holds_it_back():
+    pod = pod_document(node="", status={"phase": "Pending"})
+    pod["spec"] |= {"schedulerName": "volcano"}
+    assert pod_seen(pod).waiting == "volcano has chosen no node for it yet"
+    pod["spec"] |= {"schedulingGates": [{"name": "held"}]}
+    assert not pod_seen(pod).waiting
+
+
 def test_an_init_container_that_waits_or_works_is_told_before_the_command():
     pulling = container({"waiting": {"reason": "ErrImagePull", "message": "denied"}}, "code")
     status = {**waiting("PodInitializing"), "initContainerStatuses": [pulling]}
