@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.storm import SLOW_FILES, SLOW_FLAG
+
+pytestmark = pytest.mark.chaos
 
 _COUNTED = """
 import os, sys, time
