@@ -2,48 +2,38 @@
 
 What the engine reaches stands beside what a bare loop of requests gets from the same server in the same run, with as
 many at once. Where `KUBE_SCHEDULER` names the program kube-scheduler, that is measured too, with its default settings
-and with its limits raised; no other one may be running. The nodes are objects alone: nothing runs.
+and with its limits raised, on the cluster while it is empty; no other one may be running. The nodes are objects alone:
+nothing runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
+from benchmarks.kubernetes_peers import BareLoops, bare_loops, scheduled_by_kubernetes
+from benchmarks.kubernetes_place import BARE, PEERS, REPLICAS, Place, place
 from benchmarks.report import Row, percentile, progress, report
+from services.scheduler.control.gangs import Gangs
+from services.scheduler.control.troubles import Troubles
 from services.scheduler.engines.kubernetes.crew import for_each
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
-from services.scheduler.engines.kubernetes.objects import ObjectSettings, gang_objects
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.engines.kubernetes.starting import CREATES_AT_ONCE
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
-from services.scheduler.ports.reports import CaughtUp
 from shared.clock import SystemClock
-from shared.environment import GangEnvironment, GangShape, RoleShape
-from shared.ids import new_job_id
 from shared.kubernetes.access import KubernetesApi, connect
 from shared.kubernetes.documents import Json
-from shared.kubernetes.names import node_id
+from shared.tasks import end
 
-REPLICAS = 1000
 WATCHED_GANGS = 5
-NODES = 10
-PODS_A_NODE = 600
 CHANGES = 20
-BOUND_S = 180.0
 RAISED = ("--kube-api-qps=2000", "--kube-api-burst=4000")
+RAISED_ROUNDS = 3
 
 
 class Shipped:
@@ -71,172 +61,45 @@ class Timed(KubernetesApi):
         return len(chosen) / (max(ended for _, ended in chosen) - min(begun for begun, _ in chosen))
 
 
+# --- the engine
+
+
 @dataclass(frozen=True)
-class Place:
-    """A namespace and nodes of the benchmark's own."""
+class Start:
+    """Pods a second of a gang's start, and milliseconds of our CPU for each pod.
 
-    api: KubernetesApi
-    name: str
+    `whole` is from submission until all pods are there, bound and free to run, which is checked.
+    """
 
-    @property
-    def nodes(self) -> list[str]:
-        return [f"{self.name}-{number}" for number in range(NODES)]
-
-    @property
-    def pods(self) -> str:
-        return f"/api/v1/namespaces/{self.name}/pods"
-
-    @property
-    def objects(self) -> ObjectSettings:
-        return ObjectSettings(namespaces=Namespaces(self.name), cluster=self.name, platform_image="none")
-
-    def gang(self) -> GangStart:
-        job = new_job_id()
-        shape = GangShape(job=job, name="bench", attempt=1, roles=(RoleShape("worker", REPLICAS, 0),), user={})
-        environment = GangEnvironment(shape)
-        ids = [node_id(self.name, node) for node in self.nodes]
-        replicas = tuple(
-            ReplicaStart(
-                "worker",
-                index,
-                ids[index % NODES],
-                "torchrun train.py",
-                environment.variables("worker", index),
-                memory_bytes=1 << 26,
-                cpu_m=100,
-            )
-            for index in range(REPLICAS)
-        )
-        return GangStart(job, 1, "u-bench", "bench", "main", replicas, image="none", files=environment.files)
+    create: float
+    whole: float
+    cpu_ms: float
 
 
-@asynccontextmanager
-async def place() -> AsyncIterator[Place]:
-    api = await connect()
-    made = Place(api, f"tm-bench-{uuid.uuid4().hex[:6]}")
-    await api.request("POST", "/api/v1/namespaces", body={"metadata": {"name": made.name}})
-    try:
-        for node in made.nodes:
-            await _make_node(api, node)
-        await asyncio.sleep(2)
-        yield made
-    finally:
-        await api.request("DELETE", f"/api/v1/namespaces/{made.name}")
-        for node in made.nodes:
-            await api.request("DELETE", f"/api/v1/nodes/{node}")
-        await api.close()
+async def start_gang(where: Place, gang: GangStart) -> Start:
+    """By an engine that knows all that ran before and reports what happens, as one that has led for a while does."""
+    api = Timed(await connect())
+    engine = await KubernetesEngine.open(EngineSettings(where.objects), api, Shipped(), SystemClock())
+    gangs = Gangs(engine, SystemClock(), lambda _: None, Troubles())
+    observing = asyncio.create_task(gangs.observe())
+    await engine.inventory()
+    await gangs.caught_up((where.cluster,))
+    api.spans.clear()
+    cpu_s, begun = time.process_time(), time.perf_counter()
+    await engine.start(gang)
+    took_s, cpu_s = time.perf_counter() - begun, time.process_time() - cpu_s
+    create = api.rate("/pods")
+    await _check(where, gang)
+    await end(observing)
+    await engine.close()
+    return Start(create, REPLICAS / took_s, cpu_s / REPLICAS * 1000)
 
 
-async def _make_node(api: KubernetesApi, name: str) -> None:
-    size = {"cpu": "1000", "memory": "4Ti", "pods": str(PODS_A_NODE)}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    status = {"capacity": size, "allocatable": size, "conditions": [ready]}
-    await api.request("POST", "/api/v1/nodes", body={"metadata": {"name": name}, "status": status})
-    await api.request("PATCH", f"/api/v1/nodes/{name}", body={"spec": {"taints": None}})
-
-
-# --- what a bare loop gets
-
-
-@asynccontextmanager
-async def bare(where: Place) -> AsyncIterator[Callable[[str, Json], Awaitable[None]]]:
-    """Requests with nothing around them: encoded beforehand by whoever asks, answers read and dropped."""
-    client = where.api._client  # noqa: SLF001  # its address and its certificates
-    connector = aiohttp.TCPConnector(limit=0, ssl=client.rest_client.ssl_context)
-    headers: dict[str, str] = {"Content-Type": "application/json"}
-    await client.update_params_for_auth(headers, [], ["BearerToken"], "/", "POST", None)
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-
-        async def post(path: str, document: Json) -> None:
-            data = json.dumps(document, separators=(",", ":")).encode()
-            async with session.post(client.configuration.host + path, data=data) as answer:
-                text = await answer.read()
-                if answer.status not in (200, 201):
-                    raise SystemExit(f"{path}: {answer.status} {text[:300]!r}")
-
-        yield post
-
-
-async def bare_loops(where: Place) -> tuple[float, float]:
-    """Pods a second that can be created, and bound."""
-    gang = where.gang()
-    objects = gang_objects(gang, where.objects)
-    record = await where.api.request("POST", f"/api/v1/namespaces/{where.name}/configmaps", body=objects.record)
-    documents = [objects.pod(replica, record["metadata"]["uid"]) for replica in gang.replicas]
-    async with bare(where) as post:
-        create_s = await _timed(for_each(documents, lambda each: post(where.pods, each), CREATES_AT_ONCE))
-        bindings = [_binding(each["metadata"]["name"], where.nodes[at % NODES]) for at, each in enumerate(documents)]
-        bind_s = await _timed(
-            for_each(
-                bindings, lambda each: post(f"{where.pods}/{each['metadata']['name']}/binding", each), CREATES_AT_ONCE
-            )
-        )
-    await _remove(where, gang)
-    return REPLICAS / create_s, REPLICAS / bind_s
-
-
-def _binding(pod: str, node: str) -> Json:
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-
-
-async def _timed(work: Awaitable[None]) -> float:
-    begun = time.perf_counter()
-    await work
-    return time.perf_counter() - begun
-
-
-async def _remove(where: Place, gang: GangStart) -> None:
-    """What the next figure would otherwise have to carry along."""
-    query = {"labelSelector": f"trainmaster.dev/gang={gang.id}"}
-    await where.api.request("DELETE", where.pods, query=query, body={"gracePeriodSeconds": 0})
-    await where.api.request("DELETE", f"/api/v1/namespaces/{where.name}/configmaps/{gang.id}", body={})
-
-
-# --- kube-scheduler
-
-
-@asynccontextmanager
-async def kube_scheduler(program: str, flags: tuple[str, ...]) -> AsyncIterator[None]:
-    command = [program, f"--kubeconfig={os.environ['KUBECONFIG']}", "--leader-elect=false", "--secure-port=0", *flags]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-async def scheduled_by_kubernetes(where: Place, program: str, flags: tuple[str, ...]) -> float:
-    """Pods a second from their submission until the last of them is bound."""
-    gang = where.gang()
-    objects = gang_objects(gang, where.objects)
-    record = await where.api.request("POST", f"/api/v1/namespaces/{where.name}/configmaps", body=objects.record)
-    documents = [objects.pod(replica, record["metadata"]["uid"]) for replica in gang.replicas]
-    documents = [{**each, "spec": {**each["spec"], "schedulerName": "default-scheduler"}} for each in documents]
-    async with kube_scheduler(program, flags), bare(where) as post:
-        first = {**documents[0], "metadata": {**documents[0]["metadata"], "name": "first", "ownerReferences": []}}
-        await post(where.pods, first)
-        await _until_bound(where, 1)
-        begun = time.perf_counter()
-        await for_each(documents, lambda each: post(where.pods, each), CREATES_AT_ONCE)
-        await _until_bound(where, REPLICAS + 1)
-        took_s = time.perf_counter() - begun
-    await _remove(where, gang)
-    return REPLICAS / took_s
-
-
-async def _until_bound(where: Place, count: int) -> None:
-    """Until so many pods have nodes; told by a watch, as whoever waits for them would be."""
-    bound: set[str] = set()
-    query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "resourceVersion": "0"}
-    async with asyncio.timeout(BOUND_S):
-        stream = await where.api.lines(where.pods, query=query, silence_s=BOUND_S)
-        async for event in stream:
-            bound.add(event["object"]["metadata"]["uid"])
-            if len(bound) >= count:
-                break
-        await stream.aclose()
+async def _check(where: Place, gang: GangStart) -> None:
+    query = {"labelSelector": f"trainmaster.dev/gang={gang.id}", "fieldSelector": "spec.nodeName!="}
+    found = await where.api.request("GET", where.pods, query=query)
+    if len(found["items"]) != REPLICAS:
+        raise SystemExit(f"{len(found['items'])} of {REPLICAS} pods are bound")
 
 
 # --- watching
@@ -244,7 +107,7 @@ async def _until_bound(where: Place, count: int) -> None:
 
 async def watching(where: Place, gangs: list[GangStart]) -> tuple[float, list[float]]:
     """Memory in MB of a scheduler that watches all these pods, and the seconds until it knew each of some changes."""
-    command = [sys.executable, "-m", "benchmarks.kubernetes_watch", where.name, str(len(gangs) * REPLICAS)]
+    command = [sys.executable, "-m", "benchmarks.kubernetes_watch", where.cluster, str(len(gangs) * REPLICAS)]
     child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, limit=1 << 20)
     try:
         told = child.stdout or asyncio.StreamReader()
@@ -287,79 +150,54 @@ async def _tell(where: Place, pod: str, phase: str, state: Json) -> None:
 # --- all of it
 
 
-@dataclass(frozen=True)
-class Round:
-    """Pods a second of a bare loop and of a gang's start right after it, and milliseconds of our CPU for each pod.
-
-    `whole` is from submission until all pods are there, bound and free to run.
-    """
-
-    bare_create: float
-    bare_bind: float
-    create: float
-    whole: float
-    cpu_ms: float
-
-    def told(self) -> str:
-        bare_loop = f"bare loop {self.bare_create:.0f} created and {self.bare_bind:.0f} bound a second"
-        return (
-            f"{bare_loop}; engine {self.create:.0f} created, {self.whole:.0f} in all, {self.cpu_ms:.2f} ms of CPU a pod"
-        )
-
-
 async def measure() -> list[Row]:
+    progress(
+        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, shared with the API server if it is here"
+    )
     program = os.environ.get("KUBE_SCHEDULER", "")
     async with place() as where:
-        rounds, gangs = [], []
+        peers = await _peers(where.room(PEERS), program) if program else {}
+        gangs, loops, starts = [], [], []
         for _ in range(WATCHED_GANGS):
-            progress(f"{REPLICAS} pods by a bare loop, then as a gang by the engine, {CREATES_AT_ONCE} at once")
-            bare_create, bare_bind = await bare_loops(where)
-            gang = where.gang()
-            rounds.append(Round(bare_create, bare_bind, *await start_gang(where, gang)))
-            gangs.append(gang)
-            progress(rounds[-1].told())
-        peers = {}
-        for name, flags in (("default", ()), ("raised limits", RAISED)) if program else ():
-            progress(f"kube-scheduler, {name}")
-            peers[name] = await scheduled_by_kubernetes(where, program, flags)
-            progress(f"{peers[name]:.0f} pods a second from submission to all bound")
+            progress(f"{REPLICAS} pods by bare loops, then as a gang by the engine, {CREATES_AT_ONCE} at once")
+            loops.append(await bare_loops(where.room(BARE)))
+            gangs.append(where.gang())
+            starts.append(await start_gang(where, gangs[-1]))
+            progress(_told(loops[-1], starts[-1]))
         progress(f"{len(gangs) * REPLICAS} pods that run are watched")
         for gang in gangs:
             await _run(where, gang)
         memory_mb, took = await watching(where, gangs)
-    return _rows(rounds, peers, memory_mb, took)
+    return _rows(loops, starts, peers, memory_mb, took)
 
 
-async def start_gang(where: Place, gang: GangStart) -> tuple[float, float, float]:
-    """Pods a second, created and in all, and milliseconds of the processor for each."""
-    api = Timed(await connect())
-    engine = await KubernetesEngine.open(EngineSettings(where.objects), api, Shipped(), SystemClock())
-    await engine.inventory()
-    await _catch_up(engine)
-    api.spans.clear()
-    cpu_s = time.process_time()
-    took_s = await _timed(engine.start(gang))
-    cpu_s = time.process_time() - cpu_s
-    await engine.close()
-    return api.rate("/pods"), REPLICAS / took_s, cpu_s / REPLICAS * 1000
+async def _peers(where: Place, program: str) -> dict[str, float]:
+    found = {}
+    for name, flags, rounds in (("default", (), 1), ("raised limits", RAISED, RAISED_ROUNDS)):
+        progress(f"kube-scheduler, {name}")
+        rates = [await scheduled_by_kubernetes(where, program, flags) for _ in range(rounds)]
+        found[name] = statistics.median(rates)
+        progress(f"{', '.join(f'{rate:.0f}' for rate in rates)} pods a second from submission to all bound")
+    return found
 
 
-async def _catch_up(engine: KubernetesEngine) -> None:
-    """The engine knows all that ran before, as one that has led for a while does."""
-    async for told in engine.observe():
-        if isinstance(told, CaughtUp):
-            return
-
-
-def _rows(rounds: list[Round], peers: dict[str, float], memory_mb: float, took: list[float]) -> list[Row]:
-    create, whole, cpu_ms, bare_create, bare_bind = (
-        statistics.median(getattr(each, name) for each in rounds)
-        for name in ("create", "whole", "cpu_ms", "bare_create", "bare_bind")
+def _told(loops: BareLoops, start: Start) -> str:
+    bare = f"{loops.create:.0f} created a second, {loops.create_unbound:.0f} unbound and {loops.bind:.0f} bound"
+    return (
+        f"bare loops: {bare}; engine: {start.create:.0f}, {start.whole:.0f} in all, {start.cpu_ms:.2f} ms of CPU a pod"
     )
-    both = 1 / (1 / bare_create + 1 / bare_bind)
+
+
+def _rows(
+    loops: list[BareLoops], starts: list[Start], peers: dict[str, float], memory_mb: float, took: list[float]
+) -> list[Row]:
+    bare_create = statistics.median(each.create for each in loops)
+    both = statistics.median(each.both for each in loops)
+    create = statistics.median(each.create for each in starts)
+    whole = statistics.median(each.whole for each in starts)
+    cpu_ms = statistics.median(each.cpu_ms for each in starts)
     rows = [
         Row("pods created", create, "1/s", "higher", bare_create * 0.8, "bare create loop", bare_create),
-        Row("submission to all bound", whole, "1/s", "higher", None, "bare bind loop alone", bare_bind),
         Row("submission to all bound", whole, "1/s", "higher", None, "bare create, then bind", both),
         Row("processor time a pod", cpu_ms, "ms", "lower"),
     ]

@@ -36,6 +36,8 @@ READ_AHEAD_BYTES: Final = 1 << 21
 IN_CLUSTER: Final = "in-cluster"
 """The context that stands for the pod's own service account, whatever kubeconfig there is."""
 JSON_TYPE: Final = "application/json"
+BRIEF: Final = f"{JSON_TYPE};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON_TYPE}"
+"""What to accept where nobody looks at the answer: the server then leaves out all of an object but its metadata."""
 PATCH_TYPE: Final = "application/merge-patch+json"
 _SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
 _MESSAGE_MAX: Final = 500
@@ -82,12 +84,12 @@ class KubernetesApi:
         return _json_of(await self.exchange(method, path, query=query, body=body))
 
     async def exchange(
-        self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None
+        self, method: Method, path: str, *, query: Json | None = None, body: Json | None = None, accept: str = JSON_TYPE
     ) -> bytes:
-        """What a request is answered with as it came, for those who need not look at it; raises as `request`."""
+        """What a request is answered with as it came; raises as `request`."""
         timeout = aiohttp.ClientTimeout(total=REQUEST_S, connect=CONNECT_S)
         async with _reached():
-            answer = await self._send(method, path, query, body, timeout)
+            answer = await self._send(method, path, query, body, timeout, accept)
             data = await answer.read()
         if answer.status >= 400:
             raise error_of(answer.status, data, answer.headers.get("Retry-After", ""))
@@ -102,7 +104,7 @@ class KubernetesApi:
         """
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=silence_s)
         async with _reached():
-            answer = await self._send("GET", path, query, None, timeout)
+            answer = await self._send("GET", path, query, None, timeout, JSON_TYPE)
             if answer.status >= 400:
                 raise error_of(answer.status, await answer.read())
         return _stream_of(answer)
@@ -138,9 +140,15 @@ class KubernetesApi:
         return self._connections
 
     async def _send(
-        self, method: Method, path: str, query: Json | None, body: Json | None, within: aiohttp.ClientTimeout
+        self,
+        method: Method,
+        path: str,
+        query: Json | None,
+        body: Json | None,
+        within: aiohttp.ClientTimeout,
+        accept: str,
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": JSON_TYPE} | await self._headers(path, method)
+        headers = {"Accept": accept} | await self._headers(path, method)
         data = None
         if body is not None:
             headers["Content-Type"] = PATCH_TYPE if method == "PATCH" else JSON_TYPE

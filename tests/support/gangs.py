@@ -83,3 +83,14 @@ def container(pod: dict[str, Any], name: str = "replica") -> dict[str, Any]:
 
 def variables(pod: dict[str, Any]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in container(pod)["env"]}
+
+
+def common_of(gang: GangStart, settings: ObjectSettings = SETTINGS) -> dict[str, str]:
+    """Variables that stand in ConfigMaps."""
+    config_maps = [each for each in of_kind(gang, "ConfigMap", settings) if "-env-" in each["metadata"]["name"]]
+    return {name: value for each in config_maps for name, value in each["data"].items()}
+
+
+def environment_of(gang: GangStart, settings: ObjectSettings = SETTINGS) -> dict[str, str]:
+    """All variables of the first replica but its secrets."""
+    return common_of(gang, settings) | variables(first_pod(gang, settings))

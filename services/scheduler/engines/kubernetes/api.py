@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from services.scheduler.engines.kubernetes.errors import is_busy, is_missing
 from shared.clock import Clock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, KubernetesApi
+from shared.kubernetes.access import BRIEF, ApiError, KubernetesApi
 from shared.kubernetes.documents import Json
 
 AnswerT = TypeVar("AnswerT")
@@ -71,7 +71,7 @@ class PatientApi:
 
     async def make(self, path: str, document: Json) -> None:
         """Make an object at which nobody wants to look; raises as `create`."""
-        await self._insist(partial(self._api.exchange, "POST", path, body=document))
+        await self._insist(partial(self._api.exchange, "POST", path, body=document, accept=BRIEF))
 
     async def patch(self, path: str, change: Json) -> Json:
         """Merge a change into an object; one with a `resourceVersion` in it changes no other version (409)."""
@@ -80,7 +80,7 @@ class PatientApi:
     async def delete(self, path: str, options: Json | None = None) -> bool:
         """Have an object end; False where there is none."""
         try:
-            await self._insist(partial(self._api.exchange, "DELETE", path, body=options or {}))
+            await self._insist(partial(self._api.exchange, "DELETE", path, body=options or {}, accept=BRIEF))
         except ApiError as error:
             if is_missing(error):
                 return False

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, KubernetesApi, connect
+from shared.kubernetes.access import BRIEF, ApiError, KubernetesApi, connect
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -114,11 +114,11 @@ async def test_an_answer_that_is_no_json_is_no_answer(server: Server, api: Kuber
 
 
 async def test_an_answer_that_nobody_reads_is_given_as_it_came(server: Server, api: KubernetesApi):
-    async def odd(_request: web.Request) -> web.Response:
-        return web.Response(text="[ 1 ]", content_type="application/json")
+    async def odd(request: web.Request) -> web.Response:
+        return web.Response(text=f"[ {request.headers['Accept'] == BRIEF} ]", content_type="application/json")
 
     server.handler = odd
-    assert await api.exchange("POST", "/api/v1/pods", body={"a": 1}) == b"[ 1 ]"
+    assert await api.exchange("POST", "/api/v1/pods", body={"a": 1}, accept=BRIEF) == b"[ True ]"
 
 
 @pytest.mark.parametrize("said", ["kubeconfig", "environment"])

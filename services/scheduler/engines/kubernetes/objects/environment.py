@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json
-from services.scheduler.engines.kubernetes.objects.settings import PodUser
+from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings, PodUser
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 
 # Names that every version of Kubernetes takes as variables from a ConfigMap; others are left out there without a word.
@@ -23,28 +23,32 @@ _HOME: Final = "/tmp"  # noqa: S108  # in the replica
 _USER_NAME: Final = "trainmaster"
 
 
-def common_variables(gang: GangStart) -> dict[str, str]:
+def common_variables(gang: GangStart, settings: ObjectSettings) -> dict[str, str]:
     """What is the same in all replicas of the gang and can stand in ConfigMaps."""
-    fit = (name for name in gang.replicas[0].env if _FIT_FOR_CONFIG_MAP.fullmatch(name))
-    common = {name: gang.replicas[0].env[name] for name in fit if name not in DEVICE_VARIABLES}
-    for replica in gang.replicas:
-        differing = [name for name, value in common.items() if replica.env.get(name) != value]
-        for name in differing:
+    first, *others = gang.replicas
+    common = {name: value for name, value in _variables(first, settings).items() if _FIT_FOR_CONFIG_MAP.fullmatch(name)}
+    for replica in others:
+        theirs = _variables(replica, settings)
+        for name in [name for name, value in common.items() if theirs.get(name) != value]:
             del common[name]
     return common
 
 
-def own_variables(replica: ReplicaStart, common: Mapping[str, str], user: PodUser) -> list[Json]:
-    """What a pod says itself; a home and a name that the platform adds give way to the job's own."""
-    own = {name: value for name, value in replica.env.items() if common.get(name) != value}
-    added = {name: value for name, value in _named(user).items() if name not in replica.env}
-    shown = {name: value for name, value in {**added, **own}.items() if name not in DEVICE_VARIABLES}
-    return [{"name": name, "value": doubled(value)} for name, value in {**shown, **_devices(replica)}.items()]
+def own_variables(replica: ReplicaStart, common: Mapping[str, str], settings: ObjectSettings) -> list[Json]:
+    """What a pod says itself."""
+    own = ((name, value) for name, value in _variables(replica, settings).items() if common.get(name) != value)
+    return [{"name": name, "value": doubled(value)} for name, value in own]
 
 
 def doubled(text: str) -> str:
     """The text as a pod has to say it for the replica to get it as it is."""
     return text.replace("$", "$$")
+
+
+def _variables(replica: ReplicaStart, settings: ObjectSettings) -> dict[str, str]:
+    """All of them; a home and a name that the platform adds give way to the job's own."""
+    shown = {**_named(settings.user_of(replica)), **replica.env}
+    return {name: value for name, value in shown.items() if name not in DEVICE_VARIABLES} | _devices(replica)
 
 
 def _named(user: PodUser) -> dict[str, str]:

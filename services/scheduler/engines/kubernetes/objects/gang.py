@@ -97,7 +97,7 @@ class _Draft:
                 "code is laid by the platform's own image, and it was not told which that is; see docs/kubernetes.md"
             )
         files = () if unfit else packed({key: gang.files[name] for name, key in _keys(gang).items()})
-        return cls(gang, settings, settings.namespaces.of(gang.project), common_variables(gang), laid, files)
+        return cls(gang, settings, settings.namespaces.of(gang.project), common_variables(gang, settings), laid, files)
 
     def objects(self) -> GangObjects:
         record = record_config_map(self.gang, self.namespace, self.settings.cluster)

@@ -14,7 +14,7 @@ from services.scheduler.engines.kubernetes.objects.pod_group import GROUP_NAME
 from services.scheduler.engines.kubernetes.objects.resources import preparing_resources, resources
 from services.scheduler.engines.kubernetes.objects.scheduling import scheduling
 from services.scheduler.engines.kubernetes.objects.security import container_security, pod_security
-from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings, PodUser
+from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, manifests, shared_memory
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.kubernetes.names import CODE_CONTAINER, REPLICA_CONTAINER, TENSORBOARD_ANNOTATION
@@ -64,7 +64,7 @@ class PodShape:
             "terminationGracePeriodSeconds": math.ceil(self.gang.termination_grace_s),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": pod_security(self._user(replica)),
+            "securityContext": pod_security(self.settings.user_of(replica)),
             "initContainers": [init_container(laid, self._preparing(replica), self.tickets) for laid in self.laid],
             "containers": [self._main(replica, volumes)],
             "volumes": manifests((*volumes, *inputs)),
@@ -79,18 +79,13 @@ class PodShape:
             "name": REPLICA_CONTAINER,
             "image": self.gang.image,
             "command": command_line(replica.command),
-            "env": own_variables(replica, self.common, self._user(replica)),
+            "env": own_variables(replica, self.common, self.settings),
             "envFrom": self.env_from,
             "resources": resources(replica, self.settings),
             "securityContext": container_security(),
             "volumeMounts": [volume.mount() for volume in places],
             **code,
         }
-
-    def _user(self, replica: ReplicaStart) -> PodUser:
-        """The pool's, else that of the cluster."""
-        uid = replica.pool.run_as_user
-        return self.settings.user if uid is None else PodUser(uid)
 
     def _preparing(self, replica: ReplicaStart) -> Json:
         return {

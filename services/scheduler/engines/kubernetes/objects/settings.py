@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
+from services.scheduler.ports.gangs import ReplicaStart
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 ORDINARY_USER: Final = 1000
@@ -93,3 +94,8 @@ class ObjectSettings:
     def gpu_resource(self, model: str) -> str:
         """Name under which nodes offer GPUs of this model."""
         return self.gpu_resources.get(model, GPU_RESOURCE)
+
+    def user_of(self, replica: ReplicaStart) -> PodUser:
+        """As whom the replica's command runs: the pool's user, else that of the cluster."""
+        uid = replica.pool.run_as_user
+        return self.user if uid is None else PodUser(uid)

@@ -19,7 +19,9 @@ class Answers:
         self.left = list(answers)
         self.asked = 0
 
-    async def request(self, method: str, path: str, *, query: object = None, body: object = None) -> object:
+    async def request(
+        self, method: str, path: str, *, query: object = None, body: object = None, accept: str = ""
+    ) -> object:
         self.asked += 1
         answer = self.left.pop(0) if len(self.left) > 1 else self.left[0]
         if isinstance(answer, Exception):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import PodUser
-from tests.support.gangs import SETTINGS, a_gang, container, first_pod, objects_of, of_kind, variables
-
-
-def common_of(gang):
-    config_maps = [each for each in of_kind(gang, "ConfigMap") if "-env-" in each["metadata"]["name"]]
-    return {name: value for each in config_maps for name, value in each["data"].items()}
+from tests.support.gangs import (
+    SETTINGS,
+    a_gang,
+    common_of,
+    container,
+    environment_of,
+    first_pod,
+    objects_of,
+    of_kind,
+    variables,
+)
 
 
 def test_what_all_replicas_have_alike_stands_once_and_the_rest_in_each_pod():
@@ -43,25 +50,33 @@ def test_no_pod_has_the_host_lists_of_its_gang():
 
 
 def test_a_user_id_that_the_image_does_not_know_has_a_home_and_a_name():
-    assert variables(first_pod(a_gang()))["HOME"] == "/tmp"
-    assert variables(first_pod(a_gang()))["USER"]
+    assert common_of(a_gang())["HOME"] == "/tmp"
+    assert common_of(a_gang())["USER"]
     of_image = ObjectSettings(user=PodUser(None))
-    assert not {"HOME", "USER"} & variables(first_pod(a_gang(), of_image)).keys()
+    assert not {"HOME", "USER"} & environment_of(a_gang(), of_image).keys()
 
 
 def test_the_jobs_own_home_counts():
-    assert variables(first_pod(a_gang(env={"HOME": "/mnt/home"}))).get("HOME") is None
+    assert environment_of(a_gang(env={"HOME": "/mnt/home"}))["HOME"] == "/mnt/home"
+
+
+def test_what_only_some_replicas_are_given_stands_in_their_pods():
+    gang = a_gang({"worker": 2})
+    first = replace(gang.replicas[0], gpus=1)
+    mixed = replace(gang, replicas=(first, *gang.replicas[1:]))
+    assert "NVIDIA_VISIBLE_DEVICES" not in common_of(mixed)
+    shown = [variables(objects_of(mixed).pod(each, "uid")).get("NVIDIA_VISIBLE_DEVICES") for each in mixed.replicas]
+    assert shown == [None, "void"]
 
 
 @pytest.mark.parametrize(("gpus", "seen"), [(0, "void"), (1, None)])
 def test_a_replica_without_gpus_sees_none_of_the_nodes(gpus: int, seen: str | None):
-    assert variables(first_pod(a_gang(gpus=gpus), SETTINGS)).get("NVIDIA_VISIBLE_DEVICES") == seen
+    assert environment_of(a_gang(gpus=gpus), SETTINGS).get("NVIDIA_VISIBLE_DEVICES") == seen
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_no_job_says_which_devices_its_node_shows_it(gpus: int):
     name = "NVIDIA_VISIBLE_DEVICES"
     gang = a_gang({"worker": 2}, gpus=gpus, env={name: "all"}, secrets={name: "all"})
-    assert name not in common_of(gang)
-    assert variables(first_pod(gang)).get(name) == (None if gpus else "void")
+    assert environment_of(gang).get(name) == (None if gpus else "void")
     assert of_kind(gang, "Secret") == []

@@ -7,7 +7,7 @@ import pytest
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.settings import PodUser
 from services.scheduler.ports.gangs import CodeInline, PoolTerms
-from tests.support.gangs import a_gang, first_pod, variables
+from tests.support.gangs import a_gang, environment_of, first_pod
 
 USERS = [PodUser(), PodUser(4711), PodUser(None), PodUser(None, may_be_root=True)]
 
@@ -47,10 +47,11 @@ def test_the_user_id_is_the_admins_or_the_images(pod, user):
 
 
 def test_a_pool_may_have_a_user_of_its_own_who_is_never_root(user):
-    pod = first_pod(a_gang(pool=PoolTerms(run_as_user=2000)), ObjectSettings(user=user))
+    gang, settings = a_gang(pool=PoolTerms(run_as_user=2000)), ObjectSettings(user=user)
+    pod = first_pod(gang, settings)
     context = pod["spec"]["securityContext"]
     assert (context["runAsUser"], context["fsGroup"], context["runAsNonRoot"]) == (2000, 2000, True)
-    assert variables(pod)["HOME"] == "/tmp"
+    assert environment_of(gang, settings)["HOME"] == "/tmp"
 
 
 def test_a_pod_gets_exactly_what_its_replica_was_placed_with():
