@@ -13,6 +13,7 @@ import click
 from trainmaster.cli.connection import connected
 from trainmaster.cli.following import follow_to_the_end
 from trainmaster.cli.log_printer import LogPrinter, LogStyle
+from trainmaster.cli.remarks import warn_of_unknown_nodes
 from trainmaster.cli.screen import TABLE, Screen, output_option, serialised
 from trainmaster.client import Client, Progress, name_of
 from trainmaster.code_upload import upload_folder
@@ -92,6 +93,8 @@ def _apply_all(client: Client, manifests: Sequence[Manifest], screen: Screen) ->
     for manifest in manifests:
         try:
             applied.append(_apply(client, manifest, screen))
+            if applied[-1].kind == TRAINING_JOB.singular:
+                warn_of_unknown_nodes(client, manifest, screen)
         except InvalidInputError as error:
             _tell_partial(screen, applied, manifests)
             if not error.problem.violations:

@@ -35,6 +35,20 @@ def test_a_job_is_submitted_and_named_with_its_id(command: Command, api: FakePla
     assert api.requests[0].json["spec"]["roles"][0]["replicas"] == "two"
 
 
+def test_nodes_to_keep_off_that_are_not_there_are_warned_of_at_their_place(
+    command: Command, api: FakePlatform, write: Write
+) -> None:
+    api.on("POST", "/v1/jobs", of_json(job_document("Queued"), 201))
+    nodes = {"items": [{"metadata": {"name": "vm-0", "id": "n-vm-0"}}], "next": None}
+    api.on("GET", "/v1/nodes", of_json(nodes), problem(403, "forbidden", "not yours"))
+    path = write("job.yaml", JOB + "  excludeNodes: [vm-0, moon, n-vm-0]\n")
+    outcome = command("apply", "-f", str(path))
+    assert (outcome.code, outcome.out) == (0, f"job mnist-ddp submitted as {JOB_ID}\n")
+    assert outcome.err == f"{path}:10:24: warning: no node of the pools that you may use is called moon\n"
+    again = command("apply", "-f", str(path))
+    assert (again.code, again.err) == (0, "")
+
+
 def test_documents_are_applied_in_their_order(command: Command, api: FakePlatform, write: Write) -> None:
     api.on("POST", "/v1/jobs", of_json(job_document("Queued"), 201))
     api.on("PUT", "/v1/pools/team-a", of_json({}, 201), of_json({}))
