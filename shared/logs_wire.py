@@ -35,6 +35,8 @@ LOG_SUBJECTS: Final = "tm.log.>"
 CHUNK_SUBJECTS: Final = "tm.log.*.*.*.*.*"
 """Those of these that chunks have: partition, job, attempt, role and index."""
 KEPT_SUBJECTS: Final = "tm.kept.>"
+EVENT_FILE_MARK: Final = "tfevents"
+"""What TensorBoard's files have in their names."""
 PHASE_FILE: Final = "trainmaster-phase"
 """Name of the phase file in a replica's own `/tmp`."""
 

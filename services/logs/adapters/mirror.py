@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from services.logs.adapters.disk import make_directories, sync_directory, sync_file
+from services.logs.adapters.disk import make_directories, sync_directory
+from services.logs.adapters.fetching import fetch
 from services.logs.adapters.layout import Layout
 from services.logs.ports import Archive
 from shared.logs_wire import ReplicaRef
 
 _RECORD: Final = "mirrored.json"
-_BLOCK_BYTES: Final = 8 * 1024 * 1024
-_UNFINISHED: Final = ".restoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +65,7 @@ def take_back(archive: Archive, key: str, size: int, path: Path) -> None:
     if path.exists():
         return
     new_names_in = {path.parent, *make_directories(path.parent)}
-    partial = path.with_name(path.name + _UNFINISHED)
-    with partial.open("wb") as file:
-        for start in range(0, size, _BLOCK_BYTES):
-            file.write(archive.read(key, start, min(_BLOCK_BYTES, size - start)))
-    sync_file(partial)
-    partial.rename(path)
+    fetch(archive, key, size, path)
     for directory in new_names_in:
         sync_directory(directory)
 

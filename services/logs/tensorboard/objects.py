@@ -16,20 +16,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from services.logs.adapters.fetching import fetch
 from services.logs.ports import Archive
 from services.logs.tensorboard.mounts import MountPath, wrong
 from shared.catalog.fields import S3_SCHEME, bucket_and_key
 from shared.clock import Clock
 from shared.errors import InvalidInputError, UnavailableError
-from shared.logs_wire import is_safe_path
+from shared.logs_wire import EVENT_FILE_MARK, is_safe_path
 from shared.units import MIB
 
-MARK: Final = "tfevents"
 FILES_MAX: Final = 2_000
 BYTES_MAX: Final = 2048 * MIB
 LOOK_AGAIN: Final = timedelta(seconds=60)
 UNUSED: Final = timedelta(minutes=10)
-_BLOCK_BYTES: Final = 8 * MIB
 
 OpenBucket = Callable[[str, str], Archive]
 """Opens a bucket by its name and what all keys in it begin with."""
@@ -80,7 +79,7 @@ class ObjectRecords:
             )
         bucket, key = bucket_and_key(place.mount.uri)
         store = self._open(bucket, "/".join(part for part in (key.strip("/"), place.rest) if part))
-        found = [(name, size) for name, size in store.names("") if MARK in name.rpartition("/")[2]]
+        found = [(name, size) for name, size in store.names("") if EVENT_FILE_MARK in name.rpartition("/")[2]]
         _check(place, found)
         for name, size in found:
             if is_safe_path(name):
@@ -107,9 +106,4 @@ def _bring_one(store: Archive, name: str, size: int, path: Path) -> None:
     if path.is_file() and path.stat().st_size == size:
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # The name of a part has no mark, so that nobody takes it for an event file.
-    partial = path.with_name("part")
-    with partial.open("wb") as file:
-        for start in range(0, size, _BLOCK_BYTES):
-            file.write(store.read(name, start, min(_BLOCK_BYTES, size - start)))
-    partial.rename(path)
+    fetch(store, name, size, path)

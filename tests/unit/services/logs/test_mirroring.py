@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.logs.adapters import mirror as mirror_module
+from services.logs.adapters import fetching as fetching_module
 from services.logs.adapters.archive_index import take_down
 from services.logs.adapters.layout import Layout
 from services.logs.adapters.segment_files import SegmentReader
@@ -124,7 +124,7 @@ async def test_what_was_deleted_meanwhile_leaves_no_copy(scene: Scene, monkeypat
 def test_copies_come_back_to_a_new_directory_and_replace_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirror_module, "_BLOCK_BYTES", 2)
+    monkeypatch.setattr(fetching_module, "BLOCK_BYTES", 2)
     archive = MemoryArchive()
     archive.objects = {
         KEY: b"older",
