@@ -50,6 +50,10 @@ class DiagnosisCalls:
         """The report, as far as it is on record; of a job's attempt the id is `<job>-<attempt>`."""
         return self._transport.document("GET", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
 
+    def cancel(self, diagnosis: str) -> Document:
+        """End one that waits or runs; for admins."""
+        return self._transport.document("DELETE", f"/v1/diagnoses/{quote(diagnosis, safe='')}")
+
     def latest(self) -> Document:
         """The latest reports, newest first, without figures."""
         return self._transport.document("GET", "/v1/diagnoses")

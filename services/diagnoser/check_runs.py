@@ -1,10 +1,13 @@
 """Running the checks that were asked for: takes one off the queue, tests, puts on record what it found, and its end.
 
 A check waits in the stream until an instance has time for it, and comes again where that instance dies; so it is begun
-by whoever is there, and its end is recorded once. It leases the machines that it puts under load, and waits while
-another check has one. A job never waits for a check: as soon as a job gets one of the nodes that are being tested, the
-tests are cancelled and their workers ended. A check of idle nodes is over then; one that an admin wants begins anew
-without that node, `MOST_RUNS` times at most.
+by whoever is there, and its end is recorded once. It waits for those that were asked for earlier and want one of its
+machines, so that each has its turn, and leases the machines that it puts under load. An admin may cancel it, which is
+on record like any end, so that whoever runs it, or would, leaves off.
+
+A job never waits for a check: as soon as a job gets one of the nodes that are being tested, the tests are cancelled and
+their workers ended. A check of idle nodes is over then; one that an admin wants begins anew without that node,
+`MOST_RUNS` times at most.
 """
 
 from __future__ import annotations
@@ -108,6 +111,7 @@ class CheckRuns:
             return
         await self._ledger.caught_up.wait()
         await self._holdings.caught_up.wait()
+        await self._log.reached(recorded.sequence)
         ended = await self._ended(check)
         if not await self._log.has_ended(check.check):
             await self._log.put(ended)
@@ -115,8 +119,13 @@ class CheckRuns:
 
     async def _ended(self, check: CheckRequested) -> CheckEnded:
         """What came of it; raises UnavailableError where another instance, or this one later, is to begin it anew."""
+        waits = {"cancelled": self._log.ended(check.check), "leaving": self._leaving.wait()}
         try:
-            return await self._outcome(check)
+            return await unless(waits, self._outcome(check))
+        except CutShortError as cut:
+            if cut.by == "cancelled":
+                return CheckEnded(check=check.check, outcome="cancelled")
+            raise UnavailableError(f"check {check.check} is left to another instance") from cut
         except (UnavailableError, BusUnavailableError):
             raise
         except TrainmasterError as error:
@@ -127,6 +136,7 @@ class CheckRuns:
             return CheckEnded(check=check.check, outcome="failed", message=message)
 
     async def _outcome(self, check: CheckRequested) -> CheckEnded:
+        await self._log.until(lambda: self._has_its_turn(check))
         for _ in range(1 if check.idle_only else MOST_RUNS):
             run = self._run(check, await self._profiles.of_type(check.instance_type))
             if check.idle_only and not self._holdings.held().isdisjoint(self._disturbed(run)):
@@ -143,11 +153,7 @@ class CheckRuns:
         async with self._leases.held(run.machines, run.check.check) as lost:
             token, in_use = run.subject.session, tuple(sorted(run.subject.in_use))
             await self._log.put(CheckStarted(check=run.check.check, run=token, in_use=in_use))
-            waits = {
-                "job": self._holdings.placed_on(self._disturbed(run)),
-                "lost": lost.wait(),
-                "leaving": self._leaving.wait(),
-            }
+            waits = {"job": self._holdings.placed_on(self._disturbed(run)), "lost": lost.wait()}
             try:
                 examination = await unless(waits, self._procedure.run(run.subject, _always))
             except CutShortError as cut:
@@ -185,6 +191,12 @@ class CheckRuns:
         began = self._clock.now()
         occasion = Occasion(check.check, check.cluster, began, names, injected=subject.injected)
         return _Run(check, subject, occasion)
+
+    def _has_its_turn(self, check: CheckRequested) -> bool:
+        """Whether none that was asked for earlier wants one of its machines."""
+        machine = self._ledger.book.machine
+        own = set(map(machine, check.nodes))
+        return all(own.isdisjoint(map(machine, each.requested.nodes)) for each in self._log.checks.before(check.check))
 
     def _disturbed(self, run: _Run) -> frozenset[str]:
         """Nodes on which a job would feel the tests: a check of idle nodes keeps off whole machines."""

@@ -29,7 +29,7 @@ from services.diagnoser.procedure import Procedure
 from shared.auth.principal import Principal
 from shared.clock import Clock
 from shared.errors import ConflictError, ForbiddenError, NotFoundError
-from shared.events import CheckRequested, NodeDiagnosed, NodeReported
+from shared.events import CheckEnded, CheckRequested, NodeDiagnosed, NodeReported
 
 MOST_UNDER_WAY: Final = 32
 _ID_BYTES: Final = 6
@@ -117,6 +117,21 @@ class OnDemand:
         )
         plan = self._procedure.plan(subject)
         return Budget(budget_s(plan), most_s(plan), tuple(names[node].name or node for node in plan.fresh))
+
+    async def cancel(self, principal: Principal, check: str) -> Check:
+        """End one that is queued or running; raises ForbiddenError, NotFoundError or ConflictError."""
+        _must_be_admin(principal)
+        await self._caught_up()
+        known = self._log.checks.by_id.get(check)
+        if known is None and self._ledger.report(check):
+            raise ConflictError(f"diagnosis {check} has ended already, or is a job's, which ends with the job")
+        if known is None:
+            raise NotFoundError("diagnosis", check)
+        if known.has_ended:
+            raise ConflictError(f"diagnosis {check} has ended already: {known.state}")
+        await self._log.put(CheckEnded(check=check, outcome="cancelled", message=f"cancelled by {principal.name}"))
+        self._told.info("check_cancelled", check=check, by=principal.name)
+        return self._log.checks.by_id[check]
 
     def is_under_way(self, by: str) -> bool:
         """Whether one is that this author has asked for."""

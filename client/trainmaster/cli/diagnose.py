@@ -14,12 +14,14 @@ from trainmaster.diagnoses import How, how_long, nodes_of
 from trainmaster.errors import ExitCode, ForbiddenError, InputError, NotFoundError
 from trainmaster.rendering.diagnosis import diagnoses_list, diagnosis_page, is_bad
 from trainmaster.rendering.heatmap import HeatMap, as_svg
+from trainmaster.rendering.style import text
 
 
 @click.command("diagnose")
 @click.argument("names", nargs=-1, metavar="POOL|NODE…")
 @click.option("--follow", metavar="ID", default="", help="Wait for a diagnosis that was begun before, and show it.")
 @click.option("--report", metavar="JOB|ID", default="", help="Show the report of a job's last diagnosis, or by its id.")
+@click.option("--cancel", metavar="ID", default="", help="End a diagnosis that waits or runs.")
 @click.option("--list", "listed", is_flag=True, help="List the latest reports.")
 @click.option("--inject", multiple=True, metavar="FAULT", help="Pretend a fault, such as slow-link:A-B:0.3.")
 @click.option("--instance-type", metavar="NAME", default="", help="Stages and floors of this instance type.")
@@ -32,6 +34,7 @@ def command(
     inject: tuple[str, ...],
     follow: str,
     report: str,
+    cancel: str,
     instance_type: str,
     deep: int | None,
     svg: Path | None,
@@ -47,16 +50,18 @@ def command(
     where a node is not green.
     """
     screen = Screen.here()
-    if sum(map(bool, (names, follow, report, listed))) != 1:
-        raise InputError("name nodes and pools to test them; or give one of --follow, --report and --list")
+    if sum(map(bool, (names, follow, report, cancel, listed))) != 1:
+        raise InputError("name nodes and pools to test them; or give one of --follow, --report, --cancel and --list")
     how = How(inject, instance_type, deep or 0, thorough=not keep_passes)
     if how != How() and not names:
         raise InputError("--inject, --instance-type, --deep and --keep-passes are of a new diagnosis; name its nodes")
     if svg is not None:
-        _can_be_drawn(svg, listed=listed)
+        _can_be_drawn(svg, is_report=not listed and not cancel)
     with connected() as client:
         if listed:
             return _list(client, screen, output)
+        if cancel:
+            return _cancel(client, screen, cancel, output)
         if report:
             document = _on_record(client, report)
         else:
@@ -74,6 +79,12 @@ def _list(client: Client, screen: Screen, output: str) -> int:
     return ExitCode.OK
 
 
+def _cancel(client: Client, screen: Screen, name: str, output: str) -> int:
+    document = client.diagnoses.cancel(name)
+    screen.result(output, document, lambda: text(f"diagnosis {name}: {Fields.of(document).text('message')}"))
+    return ExitCode.OK
+
+
 def _on_record(client: Client, name: str) -> Document:
     """The report with this id, or of the last diagnosis of the job with this name or id."""
     try:
@@ -87,10 +98,10 @@ def _on_record(client: Client, name: str) -> Document:
     return found
 
 
-def _can_be_drawn(svg: Path, *, listed: bool) -> None:
+def _can_be_drawn(svg: Path, *, is_report: bool) -> None:
     """Refuse, before any test, a heat-map that there is no place for."""
-    if listed:
-        raise InputError("--svg draws one report; give --report with it, and not --list")
+    if not is_report:
+        raise InputError("--svg draws one report; give --report with it, and neither --list nor --cancel")
     if not svg.parent.is_dir():
         raise InputError(f"{svg} cannot be written: there is no directory {svg.parent}")
 

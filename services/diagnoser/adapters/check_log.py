@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from services.diagnoser.domain.checks import Checks
@@ -45,8 +46,16 @@ class CheckLog:
 
     async def reached(self, sequence: int) -> None:
         """Return once the event with this sequence is known here."""
+        await self.until(lambda: self._sequence >= sequence)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Return once this is true of the checks as they are known here."""
         async with self._moved:
-            await self._moved.wait_for(lambda: self._sequence >= sequence)
+            await self._moved.wait_for(is_so)
+
+    async def ended(self, check: str) -> None:
+        """Return once the end of the check is known here, whoever put it on record."""
+        await self.until(lambda: self.checks.has_ended(check))
 
     async def has_ended(self, check: str) -> bool:
         """Whether the end of the check is on record, whoever put it there. Raises BusUnavailableError."""

@@ -172,4 +172,9 @@ def diagnoses_router(on_demand: OnDemand) -> APIRouter:
         """One diagnosis with its report: of a job's attempt the id is `<job>-<attempt>`."""
         return DiagnosisDocument.of(*(await on_demand.find(user, diagnosis)))
 
+    @router.delete("/v1/diagnoses/{diagnosis}", tags=["diagnoses"])
+    async def cancel(user: CurrentUser, diagnosis: str) -> DiagnosisDocument:
+        """End a diagnosis that an admin has asked for, whether it waits or runs; its processes end at once."""
+        return DiagnosisDocument.of(await on_demand.cancel(user, diagnosis), ())
+
     return router

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -56,6 +57,16 @@ class Checks:
     def under_way(self) -> Iterator[Check]:
         """Those that have not ended."""
         return (check for check in self._checks.values() if not check.has_ended)
+
+    def has_ended(self, check: str) -> bool:
+        """Whether the check was asked for, and nothing more comes of it."""
+        known = self._checks.get(check)
+        return known is not None and known.has_ended
+
+    def before(self, check: str) -> Iterator[Check]:
+        """Those that were asked for before this one and have not ended."""
+        earlier = takewhile(lambda each: each.id != check, self._checks.values())
+        return (each for each in earlier if not each.has_ended)
 
     def take(self, recorded: Recorded) -> None:
         """One more event of CHECKS."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -143,6 +144,46 @@ async def test_a_second_check_of_a_machine_waits_for_the_first(bus: Bus, nats_se
         agent.open.set()
         for check in (first, second):
             assert (await until_ended(client, check))["state"] == "finished"
+
+
+async def test_checks_of_one_machine_have_their_turns_in_the_order_in_which_they_were_asked_for(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    agent = await machine(bus, "n-13")
+    await reported(bus, "n-14", "m-n-13")
+    async with calling(nats_server) as client:
+        checks = [await ask(client, node) for node in ("n-13", "n-14", "n-13")]
+        await agent.is_testing()
+        agent.open.set()
+        for check in checks:
+            assert (await until_ended(client, check))["state"] == "finished"
+    assert list(dict.fromkeys(session.rpartition("-")[0] for session in agent.sessions)) == checks
+    for before, after in pairwise(checks):
+        assert await sequence(bus, before, "ended") < await sequence(bus, after, "started")
+
+
+async def sequence(bus: Bus, check: str, event: str) -> int:
+    return await bus.history.last_sequence(f"tm.check.{check}.{event}", stream=CHECKS)
+
+
+async def test_a_check_that_runs_or_waits_is_cancelled_and_the_next_has_its_turn(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    agent = await machine(bus, "n-15")
+    async with calling(nats_server) as client:
+        running_one, waiting, last = [await ask(client, "n-15") for _ in range(3)]
+        await agent.is_testing()
+        for check in (waiting, running_one):
+            cancelled = (await client.delete(f"/v1/diagnoses/{check}")).json()
+            assert (cancelled["state"], cancelled["message"]) == ("cancelled", "cancelled by ada")
+        agent.open.set()
+        assert (await until_ended(client, last))["state"] == "finished"
+        again = await client.delete(f"/v1/diagnoses/{last}")
+        unknown = await client.delete("/v1/diagnoses/dg-none")
+    assert (again.status_code, unknown.status_code) == (409, 404)
+    assert await told(bus, waiting) == ["requested", "ended"]
+    assert await told(bus, running_one) == ["requested", "started", "ended"]
+    assert agent.cancelled[0] == agent.sessions[0]
 
 
 async def test_a_check_begins_anew_without_a_node_that_a_job_got(bus: Bus, nats_server: NatsServer) -> None:

@@ -264,9 +264,16 @@ def test_a_diagnosis_that_was_begun_before_is_followed_again_over_a_restart(
     assert not [request for request in platform.requests if request.method == "POST"]
 
 
+def test_a_diagnosis_is_cancelled(command: Command, platform: FakePlatform) -> None:
+    cancelled = {**BEGUN, "state": "cancelled", "message": "cancelled by ada"}
+    platform.on("DELETE", "/v1/diagnoses/dg-1", of_json(cancelled))
+    outcome = command("diagnose", "--cancel", "dg-1")
+    assert (outcome.code, outcome.out) == (0, "diagnosis dg-1: cancelled by ada\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("public", "--follow", "dg-1"), ("--list", "--report", "dg-1")],
+    [(), ("public", "--cancel", "dg-1"), ("public", "--follow", "dg-1"), ("--list", "--report", "dg-1")],
 )
 def test_either_nodes_or_a_diagnosis_are_named(command: Command, arguments: tuple[str, ...]) -> None:
     outcome = command("diagnose", *arguments)

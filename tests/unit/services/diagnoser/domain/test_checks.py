@@ -42,6 +42,15 @@ def test_what_comes_behind_the_end_changes_nothing() -> None:
     assert list(checks.under_way()) == []
 
 
+def test_a_check_comes_after_those_that_were_asked_for_before_it_and_have_not_ended() -> None:
+    named = [REQUESTED.model_copy(update={"check": f"dg-{letter}"}) for letter in "abc"]
+    checks = after(*named, STARTED)
+    assert [[each.id for each in checks.before(name)] for name in ("dg-a", "dg-c")] == [[], ["dg-a", "dg-b"]]
+    checks = after(*named, ENDED)
+    assert [each.id for each in checks.before("dg-c")] == ["dg-b"]
+    assert [checks.has_ended(name) for name in ("dg-a", "dg-b", "dg-none")] == [True, False, False]
+
+
 def test_an_event_of_a_check_that_nobody_asked_for_is_nothing() -> None:
     assert after(STARTED, ENDED).by_id == {}
 
