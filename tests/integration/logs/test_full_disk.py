@@ -24,7 +24,8 @@ BWRAP = shutil.which("bwrap")
 
 
 def sandboxed(*command: str, disk: Path) -> list[str]:
-    return [str(BWRAP), "--dev-bind", "/", "/", "--size", str(DISK_BYTES), "--tmpfs", str(disk), *command]
+    small = ["--dev-bind", "/", "/", "--size", str(DISK_BYTES), "--tmpfs", str(disk)]
+    return [str(BWRAP), "--die-with-parent", *small, *command]
 
 
 def works() -> bool:
