@@ -26,6 +26,7 @@ PASSWORD_MAX: Final = 256
 SECRET_MAX_BYTES: Final = 64 * KIB
 
 _GIT_URL: Final = re.compile(r"https://[A-Za-z0-9.\-]+(:[0-9]{1,5})?/[A-Za-z0-9._~%+,/\-]{1,1000}", re.ASCII)
+_DIRECTORY: Final = re.compile(r"(?!nfs://[^/]*/\Z)\w+://.*[^/]/", re.ASCII | re.DOTALL)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _AMOUNT = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})
 
@@ -106,10 +107,16 @@ def _price(value: object) -> int:
     return int(micros)
 
 
-def _data_uri(uri: str) -> str:
+def _data_uri(written: str) -> str:
+    uri = _without_last_slash(written)
     if uri.startswith(VOLUME_SCHEMES):
         return check_volume_uri(uri)
     return _check_s3(uri) if uri.startswith(S3_SCHEME) else _directory_uri(uri)
+
+
+def _without_last_slash(uri: str) -> str:
+    """A directory may be written with a slash at its end; the root of a machine or of a server has no other name."""
+    return uri[:-1] if _DIRECTORY.fullmatch(uri) else uri
 
 
 def _check_s3(uri: str) -> str:
@@ -121,7 +128,8 @@ def _check_s3(uri: str) -> str:
     return uri
 
 
-def _directory_uri(uri: str) -> str:
+def _directory_uri(written: str) -> str:
+    uri = _without_last_slash(written)
     scheme = next((scheme for scheme in (S3_SCHEME, *VOLUME_SCHEMES) if uri.startswith(scheme)), None)
     if scheme:
         raise refuse("uri-invalid", f"code is not at {scheme}; give a file:// URI, or use upload, inline or git")

@@ -80,13 +80,13 @@ def test_what_is_read_can_be_applied_again(kind: type[CatalogDocument]) -> None:
         (Dataset, {"uri": "s3://"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "s3://Bucket/x"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "s3://bucket/x/../y"}, "/spec/uri", "path-not-normal"),
-        (Dataset, {"uri": "s3://bucket/x/"}, "/spec/uri", "path-not-normal"),
+        (Dataset, {"uri": "s3://bucket/x//"}, "/spec/uri", "path-not-normal"),
         (CodeSet, {"directory": "s3://bucket/x"}, "/spec/directory", "uri-invalid"),
         (CodeSet, {"directory": "pvc://claim/x"}, "/spec/directory", "uri-invalid"),
         (Dataset, {"uri": "pvc://"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "pvc://Claim"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "pvc://claim/../x"}, "/spec/uri", "path-not-normal"),
-        (Dataset, {"uri": "pvc://claim/"}, "/spec/uri", "path-not-normal"),
+        (Dataset, {"uri": "pvc://claim//"}, "/spec/uri", "path-not-normal"),
         (Dataset, {"uri": "nfs://host"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "nfs:///x"}, "/spec/uri", "uri-invalid"),
         (Dataset, {"uri": "nfs://host/a//b"}, "/spec/uri", "path-not-normal"),
@@ -104,6 +104,22 @@ def test_wrong_documents_are_refused_at_the_place(
 ) -> None:
     _, violations = parse(kind, document(kind.__name__, spec))
     assert [(violation.pointer, violation.code) for violation in violations] == [(pointer, code)]
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("file:///srv/data/", "file:///srv/data"),
+        ("file:///", "file:///"),
+        ("s3://bucket/dlc_mnist/", "s3://bucket/dlc_mnist"),
+        ("s3://bucket/", "s3://bucket"),
+        ("pvc://claim/x/", "pvc://claim/x"),
+        ("nfs://host/", "nfs://host/"),
+        ("nfs://host/a/", "nfs://host/a"),
+    ],
+)
+def test_a_directory_may_be_written_with_a_slash_at_its_end(written: str, kept: str) -> None:
+    assert must_parse(Dataset, document("Dataset", {"uri": written})).spec.uri == kept
 
 
 def test_amounts_are_integers_inside_and_text_outside() -> None:
