@@ -87,7 +87,7 @@ async def test_a_service_that_waits_for_nats_ends_on_sigterm(tmp_path: Path) -> 
 
 def test_wrong_settings_end_the_process_with_every_variable_named() -> None:
     with process("services.watchdog", port="x", log_format="xml") as child:
-        assert child.wait(30) == 1
+        assert child.wait(90) == 1
         assert child.stderr is not None
         words = child.stderr.read().decode()
     assert "TRAINMASTER_PORT" in words
