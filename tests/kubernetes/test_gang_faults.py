@@ -49,7 +49,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 async def insist(call: Callable[[], Awaitable[object]]) -> None:
     """Call until it succeeds, as the scheduler does."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while True:
             with suppress(UnavailableError):
                 await call()
@@ -277,7 +277,7 @@ async def test_an_image_that_does_not_exist_is_what_replicas_wait_for(cluster):
     script = scripted(lambda _: PodScript(pull_error="manifest unknown"))
     async with kubelets(cluster, "a", script=script), engine_on(cluster) as desk:
         await desk.engine.start(gang)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             while not any("ImagePullBackOff" in reason for reason in waited(desk)):
                 await asyncio.sleep(0.02)
         assert any("the image registry.example/train:1 cannot be pulled" in reason for reason in waited(desk))
@@ -325,7 +325,7 @@ async def test_a_node_that_was_closed_since_it_was_decided_gets_no_pod(cluster):
     async with kubelets(cluster, "a"), engine_on(cluster) as desk:
         await desk.until_caught_up()
         await cluster.api.patch(f"/api/v1/nodes/{node_name(cluster, 'a')}", {"spec": {"unschedulable": True}})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             while not any(node.because for node in (await desk.engine.inventory()).nodes):
                 await asyncio.sleep(0.02)
         with pytest.raises(PlaceTakenError, match="it is cordoned in Kubernetes"):
@@ -353,7 +353,7 @@ async def with_quota(cluster: Cluster, pods: int) -> None:
     body = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(pods)}}}
     answer = await cluster.api.post(cluster.path("resourcequotas"), body)
     assert answer.status == 201, answer.message
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         path = cluster.path("resourcequotas", "few")
         while cluster.server is None and not (await cluster.api.get(path)).body.get("status", {}).get("used"):
             await asyncio.sleep(0.05)

@@ -50,7 +50,7 @@ async def placed(cluster: Cluster, name: str, script: PodScript, node: str = "a"
 
 async def status(cluster: Cluster, name: str, holds: Callable[[Json], bool]) -> Json:
     """The pod's status as soon as this holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while True:
             item = (await cluster.api.get(cluster.path("pods", name))).body
             if holds(item.get("status", {})):
@@ -106,7 +106,7 @@ async def test_a_pod_that_does_not_stop_is_killed_after_its_grace(cluster: Clust
         await status(cluster, "a", phase("Running"))
         watch = cluster.api.watch(cluster.path("pods"), fieldSelector="metadata.name=a")
         await cluster.api.delete(cluster.path("pods", "a"), {"gracePeriodSeconds": 1})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             async for event in watch:
                 if event["type"] == "DELETED":
                     break

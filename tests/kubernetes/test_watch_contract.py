@@ -45,7 +45,7 @@ async def events(cluster: Cluster, count: int, **query: object) -> list[Json]:
     """The next so many events of a watch."""
     found: list[Json] = []
     watch = cluster.api.watch(cluster.path("configmaps"), **query)
-    async with asyncio.timeout(20), aclosing(watch):
+    async with asyncio.timeout(45), aclosing(watch):
         async for event in watch:
             if not event["object"].get("metadata", {}).get("name", "").endswith(NOT_OURS):
                 found.append(event)
@@ -117,7 +117,7 @@ async def test_pages_show_one_revision_whatever_happens_between_them(cluster: Cl
 async def test_a_list_of_what_is_at_hand_knows_no_pages(cluster: Cluster) -> None:
     for name in "abc":
         await put(cluster, name, gang="1")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         items: list[Json] = []
         while len(items) != 3:  # it may be behind, but it comes whole
             query = {"labelSelector": "gang", "limit": 1, "resourceVersion": "0"}

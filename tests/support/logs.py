@@ -116,7 +116,7 @@ async def keeping_logs(bus: Bus, home: Path, **chosen: Any) -> AsyncIterator[Kep
             await client.aclose()
         await server.stop()
         await service.stop()
-        await asyncio.wait_for(asyncio.gather(*works), 20)
+        await asyncio.wait_for(asyncio.gather(*works), 45)
 
 
 async def _ready(kept: KeptLogs) -> bool | None:
@@ -275,7 +275,7 @@ class AgentProcess:
         assert self.process is not None
         if self.process.returncode is None:
             self.process.terminate()
-        return await asyncio.wait_for(self.process.wait(), 15)
+        return await asyncio.wait_for(self.process.wait(), 45)
 
 
 @asynccontextmanager

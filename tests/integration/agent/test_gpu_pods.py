@@ -34,7 +34,7 @@ async def make(cluster: Cluster, name: str, node: str) -> None:
 
 
 async def until_refused(pods: GpuPods, why: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         while pods.refusal(("GPU-a",)) != why:
             await pods.changed()
 

@@ -27,7 +27,7 @@ def claims(token_id: str, user: str = "u-ada") -> Claims:
 @asynccontextmanager
 async def watching(revocations: KvRevocations) -> AsyncIterator[KvRevocations]:
     task = asyncio.create_task(revocations.run())
-    await asyncio.wait_for(revocations.loaded.wait(), 10)
+    await asyncio.wait_for(revocations.loaded.wait(), 45)
     yield revocations
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -49,7 +49,7 @@ async def running(path: Path, bus: Bus) -> AsyncIterator[JobReadModel]:
     model = JobReadModel(path, bus)
     task = asyncio.create_task(model.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             await model.caught_up.wait()
         yield model
     finally:
@@ -203,7 +203,7 @@ async def test_a_job_that_moves_and_is_deleted_while_a_read_model_is_built_is_kn
     model._read_archive = then_it_moves  # type: ignore[method-assign]
     task = asyncio.create_task(model.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             await model.caught_up.wait()
         found: Job | None = model.get(job)
         assert found is not None

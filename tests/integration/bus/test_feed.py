@@ -33,7 +33,7 @@ async def test_what_a_closed_feed_did_not_give_out_comes_to_the_next_at_once(bus
     await second.open()
     left = {b"%d" % number for number in range(6)} - {message.data for message in given}
     got: set[bytes] = set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(45):
         while got != left:
             for message in await second.batch():
                 got.add(message.data)
@@ -61,7 +61,7 @@ async def test_messages_that_come_before_their_request_is_written_out_are_counte
         for number in range(2):
             await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"%d" % number)
         taken: list[bytes] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             while len(taken) < 2:
                 for message in await feed.batch():
                     taken.append(message.data)
@@ -79,7 +79,7 @@ async def test_what_comes_meanwhile_is_had_without_waiting_for_more(bus: Bus):
     for number in range(3):
         await bus.js.publish("tm.log.3.tj-a.1.worker.0", b"%d" % number)
     await bus.client.flush()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(45):
         while len(got) < 4:
             got += await feed.more()
     assert [message.data for message in got] == [b"first", b"0", b"1", b"2"]

@@ -52,7 +52,7 @@ async def attempt_ended(bus: Bus) -> str:
 async def settled(bus: Bus, reaction: Reaction = WATCHDOG_ATTEMPTS) -> None:
     """Until nothing is waiting or in hand, several looks in a row: consumers count a message a moment late."""
     quiet = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(45):
         while quiet < 5:
             info = await bus.js.consumer_info(reaction.stream, reaction.durable)
             quiet = 0 if info.num_pending or info.num_ack_pending else quiet + 1

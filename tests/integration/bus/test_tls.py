@@ -73,7 +73,7 @@ async def test_a_reaction_and_an_observation_go_over_an_encrypted_connection(ser
     try:
         await broker.start()
         await scheduler.observe(event(ev.DiagnosisRequested(nodes=("n-1",), probes=()), job))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(45):
             recorded = await seen.get()
     finally:
         await broker.stop()

@@ -49,7 +49,7 @@ async def test_a_running_watch_tells_its_listeners_of_changes(bus: Bus) -> None:
     await watch.loaded.wait()
     watch.on_change(changed.set)
     await CatalogStore(bus).put(dataset("a"), expected=0)
-    await asyncio.wait_for(changed.wait(), 10)
+    await asyncio.wait_for(changed.wait(), 45)
     assert watch.view.get(Dataset, "a") == dataset("a")
     running.cancel()
 

@@ -54,7 +54,7 @@ async def test_what_was_kept_is_there_again(
     at = await bus.observe(event(submitted(), job), subject=f"tm.job.{job}.state.submitted")
     await bus.observe(event(ev.AttemptEnded(reason=ev.EndReason.FAILED), job))
     subscription = await bus.js.pull_subscribe_bind(WATCHDOG_ATTEMPTS.durable, JOBS)
-    (message,) = await subscription.fetch(1, timeout=5)
+    (message,) = await subscription.fetch(1, timeout=30)
     await message.ack_sync()
     digest = await Blobs(bus.js, CODE_BUCKET).put(io.BytesIO(b"code" * 100_000))
     await (await bus.js.key_value(SECRETS_BUCKET)).put("s-1", b"sealed")

@@ -135,7 +135,7 @@ async def test_what_was_not_acknowledged_comes_again(site: Site):
     await site.publish(usage("a", 100))
     billing = await site.server.connect("billing")
     subscription = await billing.js.pull_subscribe_bind(BILLING.durable, stream=USAGE)
-    (message,) = await subscription.fetch(1, timeout=5)
+    (message,) = await subscription.fetch(1, timeout=30)
     await message.nak()  # as a subscriber that crashed before its commit, only sooner
     await billing.close()
     site.run("--once")

@@ -50,7 +50,7 @@ async def serving() -> AsyncIterator[tuple[HttpServer, httpx.AsyncClient]]:
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", headers=headers) as client:
         yield server, client
         await server.stop()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 45)
 
 
 async def test_a_body_of_ten_megabytes_gets_its_problem_and_the_server_goes_on() -> None:
@@ -100,4 +100,4 @@ async def test_a_server_that_is_stopped_before_it_runs_does_not_run() -> None:
     server = HttpServer("127.0.0.1", 0)
     server.mount(app())  # type: ignore[arg-type]
     await server.stop()
-    await asyncio.wait_for(server.run(), 5)
+    await asyncio.wait_for(server.run(), 45)

@@ -107,7 +107,7 @@ async def test_several_services_share_one_process_and_one_address(
     checks = await ready(server.port)
     assert {"watchdog.watchdog-attempts", "diagnoser.diagnoser-requests"} <= set(checks)
     stopping.set()
-    await asyncio.wait_for(task, 20)
+    await asyncio.wait_for(task, 45)
 
 
 async def broken() -> None:

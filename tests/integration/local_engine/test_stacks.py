@@ -100,7 +100,7 @@ async def test_a_command_without_python_is_told_by_its_state(settings: LocalSett
     async with bench(settings) as desk:
         await desk.engine.start(gang)
         await appears(replica_dir(home, gang) / "log", "up")
-        async with asyncio.timeout(10):  # a command that has just begun may still be running
+        async with asyncio.timeout(45):  # a command that has just begun may still be running
             while not (summary := folded(await look_at(home, gang)).summary).startswith("worker-0 is sleeping"):
                 await asyncio.sleep(0.02)
         await desk.engine.stop(gang.id, 0)

@@ -154,7 +154,7 @@ async def test_nats_may_be_killed_and_come_back(tmp_path: Path):
             return None
 
         await eventually(send)
-        await kept.until_sized(job, 13, limit_s=10)
+        await kept.until_sized(job, 13, limit_s=45)
         assert await kept.raw(job) == b"before\nafter\n"
         await bus.close()
     server.kill()

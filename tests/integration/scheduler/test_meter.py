@@ -190,7 +190,7 @@ async def test_the_meter_looks_when_windows_close(bus: Bus, tmp_path: Path):
         clock = meter._clock
 
         async def recorded(count: int) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(45):
                 while len(await usage(bus)) < count:
                     await asyncio.sleep(0.01)
 

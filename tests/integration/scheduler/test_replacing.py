@@ -66,7 +66,7 @@ async def test_a_failed_node_is_replaced_within_the_attempt_also_by_the_next_sch
         assert set(nodes(second)) == {kept, spare}
         standing = (await users["root"].get(f"/v1/queue/{job}")).json()
         assert f"in round 2 of at most 3: {failed.removeprefix('n-')} left" in standing["summary"]
-        taken = await rig.until(other, JobState.RUNNING, limit_s=10)
+        taken = await rig.until(other, JobState.RUNNING, limit_s=45)
         assert nodes(taken) == (failed,)
         await find(rig, job, 2)
         started = await rig.until(job, JobState.RUNNING)

@@ -154,13 +154,13 @@ async def test_progress_is_told_and_a_job_stopped_while_its_data_comes_ends_at_o
 
             await eventually(progress_is_told)
             await rig.append(ev.StopRequested(by="u-ada"), job)
-            await rig.until(job, JobState.STOPPED, limit_s=5)
+            await rig.until(job, JobState.STOPPED, limit_s=45)
     assert s3.contents() == {"set/in": b"42"}
 
 
 async def test_a_scheduler_that_ends_while_data_comes_does_not_wait_for_it_and_the_next_goes_on(rig: Rig, s3: S3):
     s3.put(set__in="42")
-    async with stalling(s3) as slow, asyncio.timeout(10), running(await rig.scheduler(**slow.settings(rig.home))):
+    async with stalling(s3) as slow, asyncio.timeout(45), running(await rig.scheduler(**slow.settings(rig.home))):
         job = await rig.submit(f"cat {MOUNT}/in", **mounted(s3))
         await rig.until(job, JobState.STARTING)
     async with running(await rig.scheduler(**s3.settings(rig.home))):

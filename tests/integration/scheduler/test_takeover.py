@@ -30,7 +30,7 @@ class Candidate:
         await asyncio.Event().wait()
 
     async def until_it_leads(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             await self._leads.wait()
 
     async def end(self) -> None:

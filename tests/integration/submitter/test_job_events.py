@@ -49,7 +49,7 @@ async def test_a_stream_gives_history_then_what_happens_and_ends_with_the_job(su
     following = asyncio.create_task(client.get("/v1/jobs/echo/events?follow=true"))
     await asyncio.sleep(0)
     await submission.tell(job, *LIFE)
-    answer = await asyncio.wait_for(following, 10)
+    answer = await asyncio.wait_for(following, 45)
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = events_in(answer.text)
     assert [name_of(json.loads(event["data"])) for event in events[:-1]] == NAMES

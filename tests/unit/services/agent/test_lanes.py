@@ -184,7 +184,7 @@ async def test_a_full_disk_ends_a_pass_and_not_the_lane(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(Memory, "save", failing_save)
     running = asyncio.create_task(machine.logs.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(45):
         while not machine.memory.load(REPLICA):
             machine.arrivals.wake_all()
             await asyncio.sleep(0.01)
@@ -200,7 +200,7 @@ async def test_the_end_of_a_log_comes_after_what_was_saved_last(tmp_path: Path):
     await machine.passes()
     assert machine.transit.chunks[-1].end is None
     looks = asyncio.create_task(machine.checkpoints.run())
-    await asyncio.wait_for(machine.arrivals.wake["log"].wait(), 10)
+    await asyncio.wait_for(machine.arrivals.wake["log"].wait(), 45)
     await machine.passes()
     saved, end = machine.transit.chunks[-2:]
     assert saved.checkpoint is not None

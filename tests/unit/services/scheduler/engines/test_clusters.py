@@ -74,7 +74,7 @@ class Scene:
         self.stream = self.engines.observe()
 
     async def next(self) -> Observation:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(45):
             return await anext(self.stream)
 
     async def both_catch_up(self) -> None:

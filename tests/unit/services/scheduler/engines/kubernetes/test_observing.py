@@ -35,7 +35,7 @@ class Scene:
         self.reports: AsyncIterator[Observation] = observer.reports()
 
     async def next(self) -> Observation:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(45):
             return await anext(self.reports)
 
     async def nothing(self) -> bool:
