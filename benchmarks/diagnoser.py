@@ -4,7 +4,8 @@ Every run draws bad nodes whose fault shows in a part `p` of the tests; any pair
 Both rules see the same nodes. dlrover's rule: consecutive pairs, then the nodes by their time with the fastest and the
 slowest paired; a node that fails both rounds is bad. Recall is the part of bad nodes that is found, false nodes are
 sound ones that would be taken out, a run. With the ledger the same nodes are used by ten jobs after each other: what is
-found is taken out, and what is learned is kept.
+found is taken out, and what is learned is kept. Each figure is of so many runs that `_BAD_NODES` bad nodes were looked
+for, twice as many in the smallest gangs; all CPUs of the machine are used.
 
 Before that it measures how long a diagnosis takes on this machine, with the real probe and workers. `--device` makes
 the stages of single nodes on the machine's GPUs instead (`benchmarks/device.py`, which needs nothing but PyTorch).
@@ -15,7 +16,9 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from benchmarks import device
@@ -31,7 +34,8 @@ _SHOWS: Final = (1.0, 0.5, 0.25)
 _NOISES: Final = (0.001, 0.01)
 _JOBS: Final = 10
 _HOURS_BETWEEN: Final = 6.0
-_TESTED_NODES: Final = 4_000
+_BAD_NODES: Final = 600
+_AT_A_TIME: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +79,59 @@ def main() -> None:
     if given.device:
         device.main()
         return
-    nodes = _TESTED_NODES // 10 if given.quick else _TESTED_NODES
     rows = list(machine_rows())
     if given.machine:
         report("diagnoser", rows)
         return
-    rows += [row for case in _cases() for row in _compared(*case, nodes)]
-    rows += [row for noise in _NOISES for row in _with_the_ledger(noise, nodes)]
+    bad_nodes = _BAD_NODES // 10 if given.quick else _BAD_NODES
+    with ProcessPoolExecutor() as pool:
+        rows += [row for case in _cases() for row in _compared(pool, case, bad_nodes)]
+        rows += [row for noise in _NOISES for row in _with_the_ledger(pool, noise, bad_nodes)]
     report("diagnoser", rows)
 
 
-def _cases() -> Iterator[tuple[int, int, float, float]]:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Worlds that differ by what is drawn."""
+
+    size: int
+    bad: int
+    shows: float
+    noise: float
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"{self.size} nodes, {self.bad} bad, p {self.shows:g}, e {self.noise:g}"
+
+    def world(self, seed: int) -> World:
+        """One of them."""
+        return World.drawn(self.size, self.bad, self.shows, self.noise, seed)
+
+    def seeds(self, bad_nodes: int) -> range:
+        """As many runs as have so many bad nodes, and twice as many where there is one bad node a run."""
+        return range(bad_nodes * (1 if self.bad > 1 else 2) // self.bad)
+
+
+def _cases() -> Iterator[Case]:
     for size, bad in _SIZES:
         for shows in _SHOWS:
-            yield from ((size, bad, shows, noise) for noise in _NOISES)
+            yield from (Case(size, bad, shows, noise) for noise in _NOISES)
 
 
-def _compared(size: int, bad: int, shows: float, noise: float, tested: int) -> Iterator[Row]:
-    name = f"{size} nodes, {bad} bad, p {shows:g}, e {noise:g}"
+def _compared(pool: Executor, case: Case, bad_nodes: int) -> Iterator[Row]:
+    name = case.name
     progress(name)
-    seeds = range(max(tested // size, 20))
-    ours = _mean([ours_on(World.drawn(size, bad, shows, noise, seed), {})[0] for seed in seeds])
-    peer = _mean([dlrover_on(World.drawn(size, bad, shows, noise, seed)) for seed in seeds])
-    goal = 2.5 * peer[0] if shows == 0.5 else None
+    both = list(pool.map(partial(_both, case), case.seeds(bad_nodes), chunksize=_AT_A_TIME))
+    ours, peer = _mean([each for each, _ in both]), _mean([each for _, each in both])
+    goal = 2.5 * peer[0] if case.shows == 0.5 else None
     yield Row(f"{name}: recall", ours[0], "", "higher", goal, "dlrover's rule", peer[0])
     yield Row(f"{name}: false nodes a run", ours[1], "", "lower", peer[1], "dlrover's rule", peer[1])
     yield Row(f"{name}: rounds", ours[2], "", "lower", None, "dlrover's rule", peer[2])
+
+
+def _both(case: Case, seed: int) -> tuple[Found, Found]:
+    return ours_on(case.world(seed), {})[0], dlrover_on(case.world(seed))
 
 
 def _mean(found: Sequence[Found]) -> tuple[float, float, float]:
@@ -155,15 +186,18 @@ def _failed_groups(world: World, groups: Sequence[tuple[str, ...]]) -> set[str]:
 # --- ten jobs --------------------------------------------------------------------------------------------------------
 
 
-def _with_the_ledger(noise: float, tested: int) -> Iterator[Row]:
-    size, bad, shows = 64, 4, 0.25
-    name = f"{_JOBS} jobs on {size} nodes, {bad} bad, p {shows:g}, e {noise:g}"
+def _with_the_ledger(pool: Executor, noise: float, bad_nodes: int) -> Iterator[Row]:
+    case = Case(64, 4, 0.25, noise)
+    name = f"{_JOBS} jobs on {case.name}"
     progress(name)
-    seeds = range(max(tested // size // 2, 10))
-    ours = _mean([_ten_jobs(World.drawn(size, bad, shows, noise, seed), _remembering()) for seed in seeds])
-    peer = _mean([_ten_jobs(World.drawn(size, bad, shows, noise, seed), dlrover_bad) for seed in seeds])
+    both = list(pool.map(partial(_both_in_ten_jobs, case), case.seeds(bad_nodes // 5), chunksize=_AT_A_TIME))
+    ours, peer = _mean([each for each, _ in both]), _mean([each for _, each in both])
     yield Row(f"{name}, with the ledger: recall", ours[0], "", "higher", 0.9, "dlrover's rule", peer[0])
     yield Row(f"{name}: false nodes in all", ours[1], "", "lower", peer[1], "dlrover's rule", peer[1])
+
+
+def _both_in_ten_jobs(case: Case, seed: int) -> tuple[Found, Found]:
+    return _ten_jobs(case.world(seed), _remembering()), _ten_jobs(case.world(seed), dlrover_bad)
 
 
 Rule = Callable[[World, Sequence[str]], set[str]]
