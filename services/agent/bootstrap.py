@@ -51,8 +51,9 @@ class Agent:
         )
         # The way to NATS may not be known yet, so it is looked for when a diagnosis begins.
         address = partial(own_address, settings.nats_url, settings.probe_address)
-        self._workers = Workers(Means(address, settings.probe_python, self._host.grounds))
-        self._bench = Bench(self._workers, DeepTests())
+        grounds = self._host.grounds
+        workers = Workers(Means(address, settings.probe_python, grounds))
+        self._bench = Bench(workers, DeepTests(grounds), grounds)
         verbs = {
             probe_subject(settings.machine): prober.answer,
             stacks_subject(settings.machine): Stacks(settings.gangs, find_processes=self._host.find_processes).answer,
@@ -72,7 +73,7 @@ class Agent:
         """Ship until stopping; what is kept by then is remembered."""
         ships = (self._log_lane.run(), self._event_file_lane.run(), self._checkpoints.run())
         works = [self._link.connect(), *ships, self._sampler.run()]
-        works += [self._workers.watch(), *self._host.works(self._wake)]
+        works += [self._bench.watch(), *self._host.works(self._wake)]
         connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
         connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)
         stopped = asyncio.create_task(stopping.wait())

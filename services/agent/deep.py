@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from services.agent.grounds import Grounds
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestRequest
 
 COMMAND: Final = "dcgmi"
@@ -32,8 +33,11 @@ _DEVICE: Final = re.compile(r"Device UUID:\s*(GPU-[0-9a-fA-F-]+)")
 class DeepTests:
     """Runs them; `find` tells where the command is."""
 
-    def __init__(self, find: Callable[[str], str | None] = shutil.which) -> None:
+    def __init__(self, grounds: Grounds, find: Callable[[str], str | None] = shutil.which) -> None:
+        self._grounds = grounds
         self._find = find
+        self._gpus: dict[str, frozenset[str]] = {}
+        self._excuses: dict[str, str] = {}
         self._running: defaultdict[str, set[asyncio.subprocess.Process]] = defaultdict(set)
 
     async def answer(self, request: TestRequest) -> TestAnswer:
@@ -43,13 +47,31 @@ class DeepTests:
             return TestAnswer(problem=MISSING)
         if request.level not in LEVELS:
             return TestAnswer(about={COMMAND: command})
+        session = request.session
+        excuse = self._grounds.refusal(request.devices)
+        if excuse:
+            return TestAnswer(excuse=excuse)
+        self._gpus[session] = frozenset(request.devices)
         try:
             async with asyncio.timeout(request.limit_s):
-                return await self._tested(command, request)
+                answer = await self._tested(command, request)
+            excuse = self._excuses.get(session, "")
+            return TestAnswer(excuse=excuse) if excuse else answer
         except TimeoutError:
             return TestAnswer(problem=f"DCGM's tests of level {request.level} took longer than {request.limit_s:g} s")
         except OSError as error:
             return TestAnswer(problem=f"{command}: {error}")
+        finally:
+            self._gpus.pop(session, None)
+            self._excuses.pop(session, None)
+
+    async def withdraw(self) -> None:
+        """End tests on GPUs that others need."""
+        for session, gpus in list(self._gpus.items()):
+            excuse = self._grounds.refusal(gpus)
+            if excuse:
+                self._excuses[session] = excuse
+                await self.cancel(session)
 
     async def cancel(self, session: str) -> None:
         """End the tests of a session."""

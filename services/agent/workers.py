@@ -70,16 +70,14 @@ class Workers:
             answer = TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
         return self._explained(request.session, answer, kills) if answer.problem else answer
 
-    async def watch(self) -> None:
-        """End what uses GPUs that others need, until cancelled."""
-        while True:
-            await self._means.grounds.changed()
-            for name, session in list(self._sessions.items()):
-                excuse = self._means.grounds.refusal(session.gpus)
-                if excuse:
-                    self._excuse(name, excuse)
-                    _log.info("tests of %s are ended: %s", name, excuse)
-                    await self._end(name)
+    async def withdraw(self) -> None:
+        """End what uses GPUs that others need."""
+        for name, session in list(self._sessions.items()):
+            excuse = self._means.grounds.refusal(session.gpus)
+            if excuse:
+                self._excuse(name, excuse)
+                _log.info("tests of %s are ended: %s", name, excuse)
+                await self._end(name)
 
     def _refused(self, request: TestRequest) -> TestAnswer | None:
         """What a test is told that is not made."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.agent.bench import Bench
 from services.agent.deep import DeepTests
-from services.agent.grounds import Means
+from services.agent.grounds import Means, WholeMachine
 from services.agent.prober import Prober, look_at_places, measure_machine
 from services.agent.workers import Workers
 from services.diagnoser.domain.readings import Reading
@@ -27,7 +27,8 @@ class RealAgents:
     """What `Agents` asks for, answered by this machine itself."""
 
     def __init__(self, home: Path, python: str = sys.executable) -> None:
-        self._bench = Bench(Workers(Means(lambda: "127.0.0.1", python)), DeepTests())
+        grounds = WholeMachine()
+        self._bench = Bench(Workers(Means(lambda: "127.0.0.1", python, grounds)), DeepTests(grounds), grounds)
         self._prober = Prober(lambda: measure_machine(home), {}, look_at_places)
         self._clock = SystemClock()
 

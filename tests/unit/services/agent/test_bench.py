@@ -6,14 +6,15 @@ import pytest
 
 from services.agent.bench import Bench
 from services.agent.deep import DeepTests
-from services.agent.grounds import Means
+from services.agent.grounds import Means, WholeMachine
 from services.agent.workers import Workers
 from shared.agent_wire import MalformedAnswerError
 from shared.diagnosis_wire import TestRequest, decode_test_answer, encode_cancel, encode_test_request
 
 
 def bench() -> Bench:
-    return Bench(Workers(Means(lambda: "127.0.0.1")), DeepTests(lambda _name: None))
+    grounds = WholeMachine()
+    return Bench(Workers(Means(lambda: "127.0.0.1", grounds=grounds)), DeepTests(grounds, lambda _name: None), grounds)
 
 
 async def test_deep_tests_are_refused_where_dcgm_is_not_installed():

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from services.agent.deep import DeepTests, answer_of_report, numbers_of
+from services.agent.grounds import Grounds, WholeMachine
 from shared.diagnosis_wire import TestAnswer, TestRequest
+from tests.support.grounds import Taken
 
 DISCOVERY = """\
 2 GPUs found.
@@ -72,7 +74,7 @@ def test_what_is_no_report_is_a_problem() -> None:
     )
 
 
-def dcgmi(tmp_path: Path, diag: str) -> DeepTests:
+def dcgmi(tmp_path: Path, diag: str, grounds: Grounds | None = None) -> DeepTests:
     """A command that lists two devices, and does `diag` in the shell for the tests."""
     (tmp_path / "list").write_text(DISCOVERY)
     command = tmp_path / "dcgmi"
@@ -80,7 +82,7 @@ def dcgmi(tmp_path: Path, diag: str) -> DeepTests:
         f'#!/bin/sh\ncase "$1" in discovery) cat {tmp_path}/list;; *) echo "$@" > {tmp_path}/asked; {diag};; esac\n'
     )
     command.chmod(0o755)
-    return DeepTests(lambda _name: str(command))
+    return DeepTests(grounds or WholeMachine(), lambda _name: str(command))
 
 
 def request(level: int = 2, limit_s: float = 20.0, device: str = SECOND) -> TestRequest:
@@ -118,3 +120,16 @@ async def test_tests_that_take_too_long_or_are_cancelled_are_asked_to_end(tmp_pa
     await deep.cancel("dg-1")
     assert "DCGM gave no report" in (await asked).problem
     assert (tmp_path / "ended").exists()
+
+
+async def test_tests_on_gpus_that_others_come_to_need_are_ended_and_the_node_is_excused(tmp_path: Path) -> None:
+    grounds = Taken()
+    deep = dcgmi(tmp_path, f"touch {tmp_path}/begun; exec sleep 60", grounds)
+    asked = asyncio.create_task(deep.answer(request()))
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.01)
+    await deep.withdraw()
+    assert not asked.done()
+    grounds.why = "pod ns/x may get any GPU of the node"
+    await deep.withdraw()
+    assert await asked == await deep.answer(request()) == TestAnswer(excuse=grounds.why)

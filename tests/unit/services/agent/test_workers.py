@@ -6,13 +6,15 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.agent.bench import Bench
+from services.agent.deep import DeepTests
 from services.agent.grounds import Means
 from services.agent.worker import tcp
 from services.agent.workers import Workers, own_address
@@ -26,6 +28,7 @@ from shared.diagnosis_wire import (
     encode_test_request,
 )
 from shared.tasks import end
+from tests.support.grounds import Taken
 
 pytest.importorskip("torch")
 NODES = ("n-1", "n-2", "n-3")
@@ -209,36 +212,13 @@ def test_a_damaged_block_is_noticed() -> None:
             tcp.receive(other)
 
 
-class Taken:
-    """Grounds on which others come for a GPU, or the agent's memory runs out."""
-
-    def __init__(self) -> None:
-        self.why = ""
-        self.short = ""
-        self.killed = 0
-        self.news = asyncio.Event()
-
-    def shortage(self, gpu_count: int) -> str:
-        return self.short
-
-    def refusal(self, gpus: Collection[str]) -> str:
-        return self.why if gpus else ""
-
-    async def changed(self) -> None:
-        await self.news.wait()
-        self.news.clear()
-
-    def kills(self) -> int:
-        return self.killed
-
-
 @pytest.fixture
 async def taken(tmp_path: Path) -> AsyncIterator[tuple[Workers, Taken]]:
     bare, grounds = tmp_path / "python", Taken()
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
     made = Workers(Means(lambda: "127.0.0.1", str(bare), grounds))
-    watching = asyncio.create_task(made.watch())
+    watching = asyncio.create_task(Bench(made, DeepTests(grounds), grounds).watch())
     yield made, grounds
     await end(watching)
     await made.close()
