@@ -12,7 +12,7 @@ from services.diagnoser.adapters.agents import Agents
 from services.diagnoser.adapters.audience import Audience
 from services.diagnoser.adapters.check_log import CheckLog
 from services.diagnoser.adapters.holdings import JobHoldings
-from services.diagnoser.adapters.leases import MachineLeases
+from services.diagnoser.adapters.leases import Leases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.ledger_file import LedgerFile
 from services.diagnoser.adapters.profiles import CatalogProfiles
@@ -55,7 +55,8 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
     procedure = Procedure(agents, ledger.book, settings.floors, clock, random.random)
     profiles = CatalogProfiles(CatalogWatch(bus))
     on_demand = OnDemand(procedure, ledger, log, holdings, profiles, Audience(bus), clock)
-    runs = CheckRuns(procedure, ledger, log, MachineLeases(bus, clock), holdings, profiles, clock, leaving)
+    leases = Leases(bus, clock)
+    runs = CheckRuns(procedure, ledger, log, leases, holdings, profiles, clock, leaving)
     background = BackgroundChecks(on_demand, ledger, holdings, settings.schedule, clock)
     revocations = KvRevocations(bus.js, clock)
     return await reacting_service(
@@ -63,7 +64,7 @@ async def bootstrap(settings: DiagnoserSettings, clock: Clock | None = None) -> 
         title="Trainmaster diagnoser",
         bus=bus,
         reaction=DIAGNOSER_REQUESTS,
-        handler=Diagnoses(bus, procedure, ledger, holdings, profiles, clock, registry, leaving).on_requested,
+        handler=Diagnoses(bus, procedure, ledger, holdings, profiles, leases, clock, registry, leaving).on_requested,
         also=(
             Also(DIAGNOSER_CHECKS, runs.on_requested, CHECKS_AT_ONCE),
             Also(DIAGNOSER_STEPS, BurnIn(bus, ledger, clock).on_measured, BURN_INS_AT_ONCE),

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import structlog
 
 from services.diagnoser.adapters.check_log import CheckLog
-from services.diagnoser.adapters.leases import MachineLeases
+from services.diagnoser.adapters.leases import Leases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.asking import Subject
 from services.diagnoser.domain.examination import Examination
@@ -88,7 +88,7 @@ class CheckRuns:
         procedure: Procedure,
         ledger: HealthLedger,
         log: CheckLog,
-        leases: MachineLeases,
+        leases: Leases,
         holdings: Holdings,
         profiles: Profiles,
         clock: Clock,

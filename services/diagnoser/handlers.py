@@ -3,7 +3,8 @@
 The outcome is an observation with an id made of job and attempt, and an attempt that has one is not looked at again, so
 a request that is delivered twice, also after a crash in the middle, gives one outcome. A job that no longer waits (it
 was stopped, or its time was up) gets none: the tests are cancelled, and their workers ended, as soon as that is heard.
-Several instances may run; whatever one of them has in hand when it ends or dies is delivered to another.
+Several instances may run; whatever one of them has in hand when it ends or dies is delivered to another. A lease of the
+round keeps two from measuring at once, where one of them was only cut off from NATS for a while.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from services.diagnoser.adapters.holdings import JobHoldings
+from services.diagnoser.adapters.leases import Leases
 from services.diagnoser.adapters.ledger import HealthLedger
 from services.diagnoser.adapters.profiles import CatalogProfiles
 from services.diagnoser.asking import Subject
@@ -50,6 +52,7 @@ class Diagnoses:
         ledger: HealthLedger,
         holdings: JobHoldings,
         profiles: CatalogProfiles,
+        leases: Leases,
         clock: Clock,
         registry: CollectorRegistry,
         leaving: asyncio.Event,
@@ -59,6 +62,8 @@ class Diagnoses:
         self._ledger = ledger
         self._holdings = holdings
         self._profiles = profiles
+        self._leases = leases
+        self._instance = f"instance {secrets.token_hex(_RUN_BYTES)}"
         self._clock = clock
         self._leaving = leaving
         self._log = structlog.get_logger(service="diagnoser")
@@ -81,8 +86,8 @@ class Diagnoses:
             self._log.info("diagnosis_not_wanted")
             return
         except CutShortError as cut:
-            if cut.by == "leaving":
-                raise UnavailableError("this instance ends; another one, or the next, takes the diagnosis up") from cut
+            if cut.by in {"leaving", "lost"}:
+                raise UnavailableError("another instance, or the next one, takes the diagnosis up") from cut
             self._log.info("diagnosis_not_wanted")
             return
         await self._bus.observe(self._event(job, outcome, request))
@@ -101,13 +106,14 @@ class Diagnoses:
         subject = _subject(request, job, self._holdings.held(but=job.id), profiles)
         before = self._ledger.book.known(request.nodes, began)
         self._log.info("diagnosis_begun", nodes=len(subject.nodes), budget_s=budget_s(self._procedure.plan(subject)))
-        waits = {"job": self._holdings.moved_on(event), "leaving": self._leaving.wait()}
-        examination = await unless(waits, self._procedure.run(subject, still_wanted))
+        name = diagnosis_id(job.id, attempt.number, request.round)
+        async with self._leases.held((name,), self._instance) as lost:
+            waits = {"job": self._holdings.moved_on(event), "leaving": self._leaving.wait(), "lost": lost.wait()}
+            examination = await unless(waits, self._procedure.run(subject, still_wanted))
         if not await still_wanted():
             raise NotWantedError
         findings = [examination.finding(node) for node in request.nodes]
         cluster = attempt.placement.cluster if attempt.placement else ""
-        name = diagnosis_id(job.id, attempt.number, request.round)
         occasion = Occasion(name, cluster, began, request.names, job.id, attempt.number)
         now, count = self._clock.now(), len(findings)
         await asyncio.gather(

@@ -1,9 +1,10 @@
-"""Leases of machines: two checks never put the same machine under load, whichever instances run them.
+"""Leases: two checks never put the same machine under load, and one instance alone diagnoses the nodes of an attempt.
 
 A lease is a key with a time to live in the bucket `leases`, made with compare-and-set and renewed while its check runs.
 Its value is the check: an instance that takes a check over finds the leases of its dead predecessor in the name of the
 same check, and goes on with them at once. A predecessor who was only halted finds its leases written over when it
-wakes, and gives up. Leases of all machines of a check are taken together or not at all.
+wakes, and gives up. Leases of all machines of a check are taken together or not at all. The diagnosis of an attempt has
+one lease by its own name, and its value is the instance: a job waits for no check, nor for another job.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _AT_ONCE: Final = 32
 _AWAY: Final = (NatsError, APIError, OSError, TimeoutError)
 
 
-class MachineLeases:
+class Leases:
     """The leases of this instance."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
@@ -40,7 +41,7 @@ class MachineLeases:
 
     @asynccontextmanager
     async def held(self, machines: Iterable[str], check: str) -> AsyncIterator[asyncio.Event]:
-        """Hold these machines inside the block; the event is set when one of them was lost to somebody else.
+        """Hold these machines, or what else has a name, inside the block; the event is set when one of them was lost.
 
         Raises UnavailableError where another check has one of them, BusUnavailableError while NATS is away.
         """
@@ -100,10 +101,10 @@ class _Leases:
         entry = await _entry(bucket, machine)
         holder = (entry.value or b"").decode() if entry else ""
         if holder not in ("", self._check):
-            raise UnavailableError(f"machine {machine} is being tested by check {holder}")
+            raise UnavailableError(f"{machine} is being tested by {holder}")
         taken = await (self._write(machine, entry.revision or 0) if entry else self._create(bucket, machine))
         if not taken:
-            raise UnavailableError(f"machine {machine} is being tested by another check")
+            raise UnavailableError(f"{machine} is being tested by somebody else")
 
     async def _create(self, bucket: KeyValue, machine: str) -> bool:
         with suppress(KeyWrongLastSequenceError):

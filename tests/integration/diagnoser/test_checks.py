@@ -14,13 +14,13 @@ import httpx
 import pytest
 from nats.aio.msg import Msg
 
-from services.diagnoser.adapters.leases import MachineLeases
+from services.diagnoser.adapters.leases import Leases
 from services.diagnoser.bootstrap import bootstrap
 from shared import events as ev
 from shared.agent_wire import decode_probe_request, encode_probe_answer, probe_subject
 from shared.bus import Bus
 from shared.bus.history import recorded_of
-from shared.bus.streams import CHECKS, NODES
+from shared.bus.streams import CHECKS, DIAGNOSER_REQUESTS, JOBS, NODES
 from shared.catalog import Cluster
 from shared.clock import ManualClock, SystemClock
 from shared.diagnosis_wire import cancel_subject, decode_cancel, decode_test_request, encode_test_answer, worker_subject
@@ -247,9 +247,9 @@ async def test_a_stop_of_the_job_ends_its_workers_in_the_middle_of_a_test(bus: B
 
 async def test_leases_go_on_in_the_name_of_the_same_check_and_a_halted_holder_notices(bus: Bus) -> None:
     clock = ManualClock()
-    halted, next_one = MachineLeases(bus, clock), MachineLeases(bus, ManualClock())
+    halted, next_one = Leases(bus, clock), Leases(bus, ManualClock())
     async with halted.held(["m-1", "m-2"], "dg-a") as lost:
-        with pytest.raises(UnavailableError, match="machine m-2 is being tested by check dg-a"):
+        with pytest.raises(UnavailableError, match="m-2 is being tested by dg-a"):
             async with next_one.held(["m-2", "m-3"], "dg-b"):
                 pass
         async with next_one.held(["m-1", "m-2"], "dg-a") as lost_too:
@@ -259,6 +259,25 @@ async def test_leases_go_on_in_the_name_of_the_same_check_and_a_halted_holder_no
             assert not lost_too.is_set()
     async with next_one.held(["m-1", "m-2", "m-3"], "dg-b"):
         pass
+
+
+async def test_one_instance_alone_diagnoses_the_nodes_of_an_attempt(bus: Bus, nats_server: NatsServer) -> None:
+    agent = await machine(bus, "n-16")
+    agent.open.set()
+    job = await diagnosing(bus)
+    held = Leases(bus, SystemClock()).held([f"{job}-1"], "another instance")
+    async with running(await bootstrap(settings(nats_server))):
+        async with held:
+            await request(bus, job, {"n-16": "m-n-16"})
+
+            async def is_put_off() -> bool | None:
+                info = await bus.js.consumer_info(JOBS, DIAGNOSER_REQUESTS.durable)
+                return bool(info.num_redelivered) or None
+
+            await eventually(is_put_off)
+            assert agent.sessions == []
+        assert (await outcome(bus, job)).passed
+    assert len(set(agent.sessions)) == 1
 
 
 async def test_a_bad_node_that_an_admin_wants_back_is_tested_at_once_and_judged_good(
