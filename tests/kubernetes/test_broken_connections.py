@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.support.kubernetes.engines import (
     belongings,
     engine_on,
     gang_on,
+    insist,
     kubelets,
     pods_of,
     settings_for,
@@ -93,16 +93,6 @@ async def test_a_server_out_of_reach_while_one_gang_runs_and_another_is_made_end
         for gang in (running, starting):
             await ended(desk, gang)
         await until_left(cluster, before)
-
-
-async def insist(desk: Bench, gang: GangStart) -> None:
-    """Start it, again and again, as the scheduler does."""
-    async with asyncio.timeout(30):
-        while True:
-            with suppress(UnavailableError):
-                await desk.engine.start(gang)
-                return
-            await asyncio.sleep(0.05)
 
 
 async def until_made(cluster: Cluster, gang: GangStart, pods: int) -> None:

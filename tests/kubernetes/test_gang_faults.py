@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.ports.engine import PlaceTakenError, StartRefusedError
 from services.scheduler.ports.gangs import CodeInline
 from services.scheduler.ports.reports import ReplicaExited, ReplicaWaiting
-from shared.errors import UnavailableError
 from shared.kubernetes.watch import Changed, Told
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import (
@@ -21,6 +19,7 @@ from tests.support.kubernetes.engines import (
     die_while_starting,
     engine_on,
     gang_on,
+    insist,
     kubelets,
     node_name,
     pods_of,
@@ -45,16 +44,6 @@ async def served(tmp_path: Path) -> AsyncIterator[Cluster]:
     """The test server, which can be made to fail."""
     async with a_cluster("test server", tmp_path) as made:
         yield made
-
-
-async def insist(call: Callable[[], Awaitable[object]]) -> None:
-    """Call until it succeeds, as the scheduler does."""
-    async with asyncio.timeout(45):
-        while True:
-            with suppress(UnavailableError):
-                await call()
-                return
-            await asyncio.sleep(0.05)
 
 
 async def clear(desk: Bench, cluster: Cluster, gang, before) -> list:
@@ -85,7 +74,7 @@ async def test_an_answer_that_is_lost_starts_nothing_twice(served, request_):
     fault = served.server.faults.lose_answer(request_, times=2)
     gang = gang_on(served, "a", replicas=4)
     async with kubelets(served, "a"), engine_on(served) as desk:
-        await insist(lambda: desk.engine.start(gang))
+        await insist(desk, gang)
         await desk.started(gang)
         assert len(await pods_of(served, gang)) == 4
         assert fault.hits

@@ -22,10 +22,11 @@ from shared.tasks import end
 from tests.support.gangs import a_gang
 from tests.support.http import calling
 from tests.support.kubernetes.clusters import NO_CLUSTER, NO_NODE, Cluster, a_cluster, image_of_tests, real_kubeconfig
-from tests.support.kubernetes.engines import belongings, engine_on, node_name, settings_for, until_left
+from tests.support.kubernetes.engines import belongings, engine_on, insist, node_name, pods_of, settings_for, until_left
 from tests.support.kubernetes.job_desk import JobDesk, job_desk
 from tests.support.kubernetes.nodes import ready_condition
 from tests.support.kubernetes.places import IMAGE, Place, a_place
+from tests.support.kubernetes.proxy import PODS, proxied
 from tests.support.kubernetes.server_process import (
     NOT_OURS,
     ServerProcess,
@@ -120,7 +121,7 @@ async def test_a_gang_on_a_real_node_whose_kubelet_hangs_is_lost_and_nothing_of_
         if kubelet_of(place.node) is None:
             pytest.skip(NOT_OURS)
         before = await belongings(place.cluster)
-        gang = two_on(place)
+        gang = on(place, *["sleep 1000"] * 2)
         settings = settings_for(place.cluster, lost_after_s=LOST_AFTER_S)
         async with engine_on(place.cluster, settings) as desk:
             await desk.engine.start(gang)
@@ -141,18 +142,47 @@ async def test_a_gang_on_a_real_node_whose_kubelet_hangs_is_lost_and_nothing_of_
     assert all(f"its node {place.node} was lost" in each.message for each in exits)
 
 
+@pytest.mark.skipif(not (image_of_tests() and may_be_killed(real_kubeconfig())), reason=f"{NO_NODE}; {NOT_OURS}")
+async def test_gangs_on_a_real_node_end_and_start_as_they_should_though_the_server_was_killed_for_a_minute(
+    tmp_path: Path,
+):
+    async with a_place("real node", tmp_path) as place, proxied(place.cluster, tmp_path) as (far, proxy):
+        before = await belongings(place.cluster)
+        running, starting = on(place, "sleep 30; exit 4", "sleep 90; exit 5"), on(place, *["exit 6"] * 4)
+        async with engine_on(far) as desk:
+            await desk.engine.start(running)
+            await desk.started(running)
+            proxy.hold(PODS, after=2)
+            start = asyncio.create_task(insist(desk, starting))
+            await eventually(lambda: are_made(place, starting, 2), NOTICED_S)
+            server = ServerProcess(place.cluster.kubeconfig)
+            server.kill()
+            async with proxy.away():
+                await asyncio.sleep(AWAY_S)
+                server.start()
+            await start
+            assert [each.code for each in await desk.exits(running)] == [4, 5]
+            assert [each.code for each in await desk.exits(starting)] == [6] * 4
+            for gang in (running, starting):
+                await desk.engine.forget(gang.id)
+            await until_left(place.cluster, before)
+
+
+async def are_made(place: Place, gang: GangStart, pods: int) -> bool | None:
+    return len(await pods_of(place.cluster, gang)) >= pods or None
+
+
 async def lost(desk: Bench, gang: GangStart, index: int) -> None:
     while f"{gang.replica_id(gang.replicas[index])}/exited" not in desk.ids():
         await asyncio.sleep(0.2)
 
 
-def two_on(place: Place) -> GangStart:
-    """Two replicas that run until they are stopped, with the gang's name in their environment."""
-    made = replace(a_gang({"worker": 2}, memory_bytes=128 << 20, image=IMAGE), job=new_job_id())
-    node = node_id(place.cluster.namespace, place.node)
-    env = {"GANG_OF_TEST": made.id}
-    replicas = tuple(replace(each, command="sleep 1000", node=node, cpu_m=50, env=env) for each in made.replicas)
-    return replace(made, replicas=replicas)
+def on(place: Place, *commands: str) -> GangStart:
+    """A replica a command, with the gang's name in its environment."""
+    made = replace(a_gang({"worker": len(commands)}, memory_bytes=64 << 20, image=IMAGE), job=new_job_id())
+    own = {"node": node_id(place.cluster.namespace, place.node), "cpu_m": 50, "env": {"GANG_OF_TEST": made.id}}
+    pairs = zip(made.replicas, commands, strict=True)
+    return replace(made, replicas=tuple(replace(each, command=command, **own) for each, command in pairs))
 
 
 def processes_with(gang: str) -> list[str]:

@@ -76,5 +76,6 @@ async def test_volcano_places_nothing_of_a_gang_that_has_no_room_as_a_whole(clus
         assert [pod["spec"].get("nodeName") for pod in await pods_of(cluster, gang)] == [None] * 3
         assert desk.starts(gang) == 0
         told = desk.engine.holdups(gang.id)
-        assert told == {f"worker-{index}": "volcano has chosen no node for it yet" for index in range(3)}
+        assert len(told) == len(gang.replicas)
+        assert all(" no node for it yet" in why or why.startswith("no node can take it (") for why in told.values())
         assert await removed(desk, gang, cluster, before) == {"never-started"}

@@ -17,6 +17,7 @@ from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, SystemClock
+from shared.errors import UnavailableError
 from shared.ids import new_job_id
 from shared.kubernetes.access import KubernetesApi, connect
 from shared.kubernetes.names import GANG_LABEL, node_id
@@ -35,6 +36,7 @@ NETWORKING = "networking.k8s.io/v1"
 OF_KUBERNETES = "ca.crt"
 """How the names of config maps end that controllers make in every namespace."""
 GONE_S = 30
+INSIST_S = 120
 SENT_S = 0.2
 """How long what a process sent before it died may take to be done."""
 
@@ -124,6 +126,16 @@ async def die_while_starting(
         await asyncio.sleep(SENT_S)
         start.cancel()
         await asyncio.gather(start, return_exceptions=True)
+
+
+async def insist(desk: Bench, gang: GangStart) -> None:
+    """Start it, again and again, as the scheduler does."""
+    async with asyncio.timeout(INSIST_S):
+        while True:
+            with suppress(UnavailableError):
+                await desk.engine.start(gang)
+                return
+            await asyncio.sleep(0.05)
 
 
 def node_name(cluster: Cluster, name: str) -> str:
