@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 
 import aiohttp
 
@@ -28,20 +27,6 @@ ALONE_S = 1.0
 _MADE = (200, 201)
 
 Posts = Callable[[Iterable[tuple[str, bytes]]], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class BareLoops:
-    """Requests a second: of pods on their nodes, of pods on none, and of their bindings."""
-
-    create: float
-    create_unbound: float
-    bind: float
-
-    @property
-    def both(self) -> float:
-        """Pods that are created and then bound."""
-        return 1 / (1 / self.create_unbound + 1 / self.bind)
 
 
 @asynccontextmanager
@@ -62,21 +47,25 @@ async def bare(where: Place) -> AsyncIterator[Posts]:
         yield lambda all_: for_each(all_, post, CREATES_AT_ONCE)
 
 
-async def bare_loops(where: Place) -> BareLoops:
-    """All of them; the namespace is empty before and after."""
-    placed = [on_node(each, where.nodes[at % NODES]) for at, each in enumerate(await where.documents())]
-    create = await _rate(where, [(where.pods, encoded(each)) for each in placed])
+async def created(where: Place) -> float:
+    """Pods a second, each on its node; the namespace is empty before and after."""
+    documents = [on_node(each, where.nodes[at % NODES]) for at, each in enumerate(await where.documents())]
+    rate = await _rate(where, [(where.pods, encoded(each)) for each in documents])
     await where.empty()
-    unbound = await where.documents()
-    create_unbound = await _rate(where, [(where.pods, encoded(each)) for each in unbound])
-    names = [each["metadata"]["name"] for each in unbound]
-    bindings = [
-        (f"{where.pods}/{name}/binding", encoded(_binding(name, where.nodes[at % NODES])))
-        for at, name in enumerate(names)
-    ]
-    bind = await _rate(where, bindings)
+    return rate
+
+
+async def created_and_bound(where: Place) -> float:
+    """Pods a second that are created on no node, and bound when all are there."""
+    documents = await where.documents()
+    create = await _rate(where, [(where.pods, encoded(each)) for each in documents])
+    names = [each["metadata"]["name"] for each in documents]
+    bindings = [_binding(name, where.nodes[at % NODES]) for at, name in enumerate(names)]
+    bind = await _rate(
+        where, [(f"{where.pods}/{each['metadata']['name']}/binding", encoded(each)) for each in bindings]
+    )
     await where.empty()
-    return BareLoops(create, create_unbound, bind)
+    return 1 / (1 / create + 1 / bind)
 
 
 async def _rate(where: Place, posts: list[tuple[str, bytes]]) -> float:

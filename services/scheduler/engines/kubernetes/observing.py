@@ -111,20 +111,20 @@ class Observer:
             return
         verdict = self._picture.judge(gang.id, key)
         if not before.ended:
-            yield from self._reports_of(self._placed(gang, key), verdict, before)
+            yield from self._reports_of(gang, key, verdict, before)
         kept = verdict.ended is not None and not self._tells_itself(gang.id, key)
         if kept and verdict.ended is not None and key not in gang.noted:
             self._note(gang, key, verdict.ended)
         started = before.started or verdict.started_at is not None
         told[key] = _Told(started, before.ended or verdict.ended is not None, kept, verdict.waiting)
 
-    def _reports_of(self, ref: ReplicaRef, verdict: Verdict, before: _Told) -> Iterator[Observation]:
+    def _reports_of(self, gang: GangSeen, key: Key, verdict: Verdict, before: _Told) -> Iterator[Observation]:
         if verdict.started_at is not None and not before.started:
-            yield ReplicaStarted(ref, verdict.started_at)
+            yield ReplicaStarted(self._placed(gang, key), verdict.started_at)
         if verdict.ended is not None:
-            yield ReplicaExited(ref, verdict.ended.at, verdict.ended.exit)
+            yield ReplicaExited(self._placed(gang, key), verdict.ended.at, verdict.ended.exit)
         elif verdict.waiting and verdict.waiting != before.waiting:
-            yield ReplicaWaiting(ref, self._clock.now(), verdict.waiting)
+            yield ReplicaWaiting(self._placed(gang, key), self._clock.now(), verdict.waiting)
 
     def _placed(self, gang: GangSeen, key: Key) -> ReplicaRef:
         """The replica where it really is: Kubernetes may have chosen another node."""

@@ -153,10 +153,10 @@ class Picture:
                 self._lose_record(gang.id)
 
     def take_record(self, gang: GangSeen) -> None:
-        """A record, as a watch or an answer brought it; an older one than is known says nothing new."""
+        """A record, as a watch or an answer brought it; one that is not newer than what is known says nothing new."""
         life = self.gangs.setdefault(gang.id, GangLife())
         known = life.record
-        if known is not None and known.uid == gang.uid and known.version > gang.version:
+        if known is not None and known.uid == gang.uid and known.version >= gang.version:
             return
         life.record, life.is_record_gone = gang, False
         self._tell(gang.id, ALL)
