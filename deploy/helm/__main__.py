@@ -14,23 +14,9 @@ from typing import Final
 
 from deploy.nats.config import users
 from deploy.nats.rights import RIGHTS
-from services.agent import settings as agent
-from services.diagnoser.settings import DiagnoserSettings
-from services.logs.settings import LogsSettings
-from services.scheduler.settings import SchedulerSettings
-from services.submitter.settings import SubmitterSettings
-from services.watchdog.settings import WatchdogSettings
-from shared.settings import variables
+from deploy.variables import READ_BY
 
 CHART: Final = Path(__file__).with_name("trainmaster")
-VARIABLES: Final[Mapping[str, frozenset[str]]] = {
-    "submitter": variables(SubmitterSettings),
-    "scheduler": variables(SchedulerSettings),
-    "watchdog": variables(WatchdogSettings),
-    "diagnoser": variables(DiagnoserSettings),
-    "logs": variables(LogsSettings),
-    "agent": agent.VARIABLES,
-}
 
 
 def password_variable(user: str) -> str:
@@ -50,7 +36,7 @@ def generated() -> Mapping[Path, str]:
 
 def _variables() -> Iterator[tuple[str, str]]:
     """Components of the chart whose values have an `env`, each with the platform's variables that it reads."""
-    for component, names in VARIABLES.items():
+    for component, names in READ_BY.items():
         yield from ((component, name) for name in sorted(names))
 
 

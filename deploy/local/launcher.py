@@ -26,6 +26,7 @@ from deploy.local.home import Home, HomeError, RunningPlatform, Secrets, write_p
 from deploy.local.nats_store import mend_store
 from deploy.local.readiness import await_ready
 from deploy.nats.config import nats_config
+from deploy.variables import all_variables
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
 from services.diagnoser.settings import CheckingSettings, DiagnoserSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
@@ -46,6 +47,7 @@ from shared.http.serve import HttpServer
 from shared.service import Service, run_services
 from shared.settings import read_settings, variable
 from shared.tasks import end
+from shared.variables import refuse_misspelt
 
 _PASSED_TO_AGENT: Final = (
     "PATH",
@@ -88,10 +90,11 @@ OnReady = Callable[[RunningPlatform], None]
 
 
 async def run_platform(options: LaunchOptions, stopping: asyncio.Event, on_ready: OnReady) -> None:
-    """Run until `stopping` is set; raises HomeError, UnavailableError or ProvisionError where it cannot start.
+    """Run until `stopping` is set; raises HomeError, SettingsError, UnavailableError or ProvisionError before that.
 
     `on_ready` is called in a thread once everything answers.
     """
+    refuse_misspelt(all_variables(), os.environ)
     secrets = options.home.prepare()
     with options.home.hold():
         await _Platform(options, secrets, stopping, on_ready).run()

@@ -10,9 +10,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from deploy.helm.__main__ import CHART, VARIABLES, generated, main, password_variable
+from deploy.helm.__main__ import CHART, generated, main, password_variable
 from deploy.nats.config import users
 from deploy.nats.rights import RIGHTS
+from deploy.variables import READ_BY
 from shared.auth.keys import KeySet, SigningKey
 from shared.vault import Keyring
 from tests.support.helm import WORKLOADS, HelmError, Manifest, helm, named, of_kind, pod_of, render
@@ -278,7 +279,7 @@ def test_users_of_nats_have_the_rights_that_they_have_on_one_machine(plain: list
 def test_generated_files_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["--check"]) is None
     monkeypatch.setitem(RIGHTS, "stranger", RIGHTS["billing"])  # type: ignore[arg-type]
-    monkeypatch.setitem(VARIABLES, "stranger", VARIABLES["agent"])  # type: ignore[misc]
+    monkeypatch.setitem(READ_BY, "stranger", READ_BY["agent"])  # type: ignore[misc]
     complaint = main(["--check"])
     assert complaint is not None
     assert all(str(file) in complaint for file in generated())
