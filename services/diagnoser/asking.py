@@ -12,7 +12,7 @@ from services.diagnoser.domain.budget import DEEP_S
 from services.diagnoser.domain.injection import Injection
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.readings import Reading
-from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
+from services.diagnoser.domain.stages import EVERYTHING, Profile
 from shared.diagnosis_wire import Peer, TestAnswer, TestName, TestRequest, Transport
 
 ASKED_S: Final = 5.0
@@ -165,8 +165,11 @@ class Asking:
     ) -> list[TestAnswer]:
         """The same test of all of them at once, as one group; raises NotReachedError or ExcusedError."""
         peers, gpu = await self.peers(nodes), transport == "nccl"
+        within = Profile.merged(map(self._subject.profile, nodes)).timing(test, gpu=gpu)
         first = replace(
             self._request(nodes[0], test, gpu=gpu),
+            work_s=within.work_s,
+            limit_s=within.limit_s,
             peers=peers,
             transport=transport,
             ranks_each=min(map(self._device_count, nodes)) if gpu else 1,
@@ -188,7 +191,7 @@ class Asking:
         return await self._agents.test(self._subject.machine(request.node), request)
 
     def _request(self, node: str, test: TestName, *, gpu: bool) -> TestRequest:
-        within = timing(test, gpu=gpu)
+        within = self._subject.profile(node).timing(test, gpu=gpu)
         return TestRequest(
             session=self._subject.session,
             node=node,

@@ -23,20 +23,14 @@ from services.diagnoser.domain.gathered import GangValue, Gathered
 from services.diagnoser.domain.pair_values import PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair, waves
 from services.diagnoser.domain.pretending import changed_gang, changed_look
-from services.diagnoser.domain.stages import Stage
+from services.diagnoser.domain.stages import STAGE_OF, Stage
 from services.diagnoser.exchanges import Exchanges
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
 
 GANG_MAX: Final = 256
 # After each round.
 MOST_COMPARED: Final = 8
-_STAGE_OF: Final[dict[TestName, Stage]] = {
-    "compute": "compute",
-    "memory": "memory",
-    "hostDevice": "hostDevice",
-    "local": "devices",
-    "link": "devices",
-}
+_ALONE: Final[tuple[TestName, ...]] = ("compute", "memory", "hostDevice", "local", "link")
 
 
 class Loading:
@@ -60,7 +54,7 @@ class Loading:
         """Everything in its order; what was gathered by then is in `gathered` also where this is ended."""
         self.gathered = gathered
         await self._begin(gathered.loaded)
-        for test in _STAGE_OF:
+        for test in _ALONE:
             await self._test_alone(test)
         able = self._able()
         partners = set(gathered.paired)
@@ -95,7 +89,7 @@ class Loading:
     async def _test_alone(self, test: TestName) -> None:
         """A test of single nodes; once more, where something is wrong with it."""
         tested = [node for node in self._able() if node in self.gathered.tested]
-        nodes = [node for node in tested if self._gets(node, _STAGE_OF[test]) and self._has_use(node, test)]
+        nodes = [node for node in tested if self._gets(node, STAGE_OF[test]) and self._has_use(node, test)]
         if not nodes:
             return
         await self._look(test, nodes)

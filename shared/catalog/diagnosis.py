@@ -12,10 +12,13 @@ from shared.documents.fields import Document
 _ON_OFF: Final = "true or false"
 _A_FLOOR: Final = "a number over 0"
 _A_SIZE: Final = "amounts from 1Mi to 4Gi such as 64Mi, at most 4 of them"
+_SOME_SECONDS: Final = "seconds from 0.05 to 120"
 _LARGEST: Final = 1e9
+_LONGEST_S: Final = 120
 _MIB: Final = 1 << 20
 
 Floor = Annotated[float, Field(strict=True, gt=0, le=_LARGEST)]
+Seconds = Annotated[float, Field(strict=True, ge=0.05, le=_LONGEST_S)]
 MessageSize = Annotated[Memory, Field(ge=_MIB, le=4096 * _MIB)]
 
 
@@ -29,6 +32,17 @@ class DiagnosisStages(Document):
     devices: StrictBool = Field(default=True, description=_ON_OFF)
     pairs: StrictBool = Field(default=True, description=_ON_OFF)
     gang: StrictBool = Field(default=True, description=_ON_OFF)
+
+
+class DiagnosisSeconds(Document):
+    """How long a test of each stage measures at the longest, for one device, pair or gang."""
+
+    compute: Seconds | None = Field(None, description=_SOME_SECONDS)
+    memory: Seconds | None = Field(None, description=_SOME_SECONDS)
+    host_device: Seconds | None = Field(None, description=_SOME_SECONDS)
+    devices: Seconds | None = Field(None, description=_SOME_SECONDS)
+    pairs: Seconds | None = Field(None, description=_SOME_SECONDS)
+    gang: Seconds | None = Field(None, description=_SOME_SECONDS)
 
 
 class DiagnosisFloors(Document):
@@ -51,5 +65,6 @@ class DiagnosisProfile(Document):
     """How nodes are diagnosed that replicas of the type are placed on."""
 
     stages: DiagnosisStages = Field(DiagnosisStages(), description="an object of stages, each true or false")
+    seconds: DiagnosisSeconds = Field(DiagnosisSeconds(), description="an object of stages, each with seconds")
     floors: DiagnosisFloors = Field(DiagnosisFloors(), description="an object of floors")
     messages: tuple[MessageSize, ...] = Field((), max_length=4, description=_A_SIZE)

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final, Literal
 
 from services.diagnoser.domain.search import MAX_ROUNDS, SCREENING_ROUNDS
-from services.diagnoser.domain.stages import EVERYTHING, Profile, timing
+from services.diagnoser.domain.stages import EVERYTHING, Profile
 from shared.diagnosis_wire import TestName
 
 # Tests that are called like their stages, and how often each is made one after the other.
@@ -122,4 +122,4 @@ def _pair_s(plan: Plan) -> float:
 
 
 def _test_s(plan: Plan, test: TestName) -> float:
-    return timing(test, gpu=plan.gpu).work_s + _AROUND_S[plan.gpu]
+    return plan.profile.timing(test, gpu=plan.gpu).work_s + _AROUND_S[plan.gpu]

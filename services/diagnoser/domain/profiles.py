@@ -36,7 +36,10 @@ def profile_of(document: DiagnosisProfile | None) -> Profile:
         for field, (name, times) in _FLOORS.items()
         if (value := getattr(document.floors, field)) is not None
     }
-    return Profile(frozenset(stage for stage in STAGES if not stages[stage]), floors, document.messages)
+    seconds = document.seconds.model_dump(by_alias=True, exclude_none=True)
+    off = frozenset(stage for stage in STAGES if not stages[stage])
+    limits = {stage: seconds[stage] for stage in STAGES if stage in seconds}
+    return Profile(off, floors, document.messages, limits)
 
 
 def profiles_of(job: Job, of_type: Callable[[str], Profile]) -> dict[str, Profile]:

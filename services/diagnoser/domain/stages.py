@@ -55,22 +55,32 @@ _GPU: Final[Mapping[TestName, Timing]] = {
     "gang": Timing(20.0, 60.0),
     "deep": Timing(0.0, 5.0),
 }
-_SIZES_CPU: Final = (MIB // 4, 4 * MIB)
+_SIZES_CPU: Final = (MIB, 4 * MIB)
 _SIZES_GPU: Final = (MIB, 64 * MIB, 1024 * MIB)
 
 
-def timing(test: TestName, *, gpu: bool) -> Timing:
-    """How long the test may take."""
-    return (_GPU if gpu else _CPU)[test]
+STAGE_OF: Final[Mapping[TestName, Stage]] = {
+    "compute": "compute",
+    "memory": "memory",
+    "hostDevice": "hostDevice",
+    "local": "devices",
+    "link": "devices",
+    "exchange": "pairs",
+    "gang": "gang",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What an instance type says of diagnoses: stages that are `off`, `floors` by figure, `sizes` of messages."""
+    """What an instance type says of diagnoses: stages that are `off`, `floors` by figure, `sizes` of messages.
+
+    `seconds` says of stages how long a test measures at the longest, where that is another time than usual.
+    """
 
     off: frozenset[Stage] = frozenset()
     floors: Mapping[str, float] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
+    seconds: Mapping[Stage, float] = field(default_factory=dict)
 
     def has(self, stage: Stage) -> bool:
         """Whether the stage is made."""
@@ -90,11 +100,18 @@ class Profile:
         """Bytes of the messages of collectives."""
         return self.sizes or (_SIZES_GPU if gpu else _SIZES_CPU)
 
+    def timing(self, test: TestName, *, gpu: bool) -> Timing:
+        """How long the test may take: what is beside measuring takes as long as ever."""
+        usual = (_GPU if gpu else _CPU)[test]
+        stage = STAGE_OF.get(test)
+        work_s = self.seconds.get(stage, usual.work_s) if stage else usual.work_s
+        return Timing(work_s, usual.limit_s + work_s - usual.work_s)
+
     @classmethod
     def merged(cls, profiles: Iterable[Self]) -> Self:
-        """The profile of a node that several types are placed on: what any wants is made, and the highest floor holds.
+        """The profile of nodes that several types are placed on: what any wants is made, and the highest floor holds.
 
-        The limit on the CPUs' time is the lowest.
+        The limit on the CPUs' time is the lowest, and of the times of a stage that are given the longest holds.
         """
         given = tuple(profiles)
         if not given:
@@ -105,7 +122,10 @@ class Profile:
                 stricter = min if name == LIMIT_ON_CPUS else max
                 floors[name] = stricter(floors.get(name, value), value)
         sizes = sorted({size for each in given for size in each.sizes})
-        return cls(frozenset.intersection(*(each.off for each in given)), floors, tuple(sizes))
+        seconds: dict[Stage, float] = {}
+        for stage, longest_s in ((stage, each) for profile in given for stage, each in profile.seconds.items()):
+            seconds[stage] = max(seconds.get(stage, longest_s), longest_s)
+        return cls(frozenset.intersection(*(each.off for each in given)), floors, tuple(sizes), seconds)
 
 
 LIMIT_ON_CPUS: Final = "cpuMs"

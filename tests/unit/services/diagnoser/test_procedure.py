@@ -495,6 +495,15 @@ async def test_stages_that_the_profile_leaves_out_are_not_made() -> None:
     assert set(verdicts(examination).values()) == {"green"}
 
 
+async def test_tests_measure_as_long_as_the_profile_says_and_those_of_several_nodes_as_the_longest() -> None:
+    cluster = Cluster()
+    profiles = {"n-1": Profile(seconds={"memory": 2.0, "pairs": 3.0}), "n-2": Profile(seconds={"pairs": 4.0})}
+    await examined(cluster, FOUR[:2], profiles=profiles)
+    times = {(request.node, request.test): request.work_s for request in cluster.tests}
+    assert (times["n-1", "memory"], times["n-2", "memory"]) == (2.0, 0.15)
+    assert (times["n-1", "exchange"], times["n-2", "exchange"]) == (4.0, 4.0)
+
+
 async def test_a_floor_of_the_profile_is_found_where_all_nodes_are_alike_slow() -> None:
     cluster, devices = with_gpus()
     floors = Profile(floors={"memoryGbS": 12.0})

@@ -42,6 +42,11 @@ def test_gpus_and_shares_of_a_machine_take_longer_and_stages_that_are_off_no_tim
     assert budget_s(plan(4, gpus=True, profile=none)) == 28.0
 
 
+def test_times_of_the_profile_are_counted() -> None:
+    shorter = Profile(seconds={"compute": 30.0, "gang": 5.0})
+    assert budget_s(plan(4, gpus=True)) - budget_s(plan(4, gpus=True, profile=shorter)) == 60 + 15
+
+
 def test_nvidias_own_tests_are_counted() -> None:
     assert budget_s(plan(1, gpus=True, deep=2)) - budget_s(plan(1, gpus=True)) == 900
 
