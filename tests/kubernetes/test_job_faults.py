@@ -30,6 +30,8 @@ MANY = 100
 SOME = 40
 """Pods that a scheduler has made when it is killed."""
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(params=kinds_of_clusters())
 async def cluster(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
