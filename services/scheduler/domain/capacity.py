@@ -19,7 +19,8 @@ from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 from shared.units import GIB
 
 SHAPES_MAX: Final = 256
-DOMAINS_MAX: Final = 256
+# Parts of domains: a domain has one for each shape of its nodes. They bound the size of the document.
+DOMAIN_PARTS_MAX: Final = 1024
 
 _Shape = tuple[tuple[str, ...], int, int, tuple[tuple[str, int], ...]]
 
@@ -38,7 +39,7 @@ def capacity_document(nodes: Iterable[Node], pools: Mapping[str, Pool]) -> dict[
             {"pools": list(names), "nodes": count, "cpuMillis": cpu_m, "memoryBytes": memory_bytes, "gpus": dict(gpus)}
             for (names, cpu_m, memory_bytes, gpus), count in shapes
         ],
-        "domains": domains if len(domains) <= DOMAINS_MAX else [],
+        "domains": domains if sum(len(each["nodes"]) for each in domains) <= DOMAIN_PARTS_MAX else [],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.scheduler.domain.capacity import DOMAINS_MAX, SHAPES_MAX, capacity_document
+from services.scheduler.domain.capacity import DOMAIN_PARTS_MAX, SHAPES_MAX, capacity_document
 from tests.support.cluster import GIB, POOLS, node
 
 
@@ -38,13 +38,9 @@ def test_leaves_and_spines_that_are_alike_are_told_once_and_so_is_a_node_alone()
 
 
 def test_of_too_many_kinds_of_domains_nothing_is_said():
-    sizes = range(1, 23)  # 22 leaves of different sizes of each of 12 shapes
-    nodes = [
-        node(f"{cores}-{size}-{number}", cores=cores, labels={"leaf": f"{cores}-{size}"})
-        for cores in range(1, 13)
-        for size in sizes
-        for number in range(size)
-    ]
+    """Forty leaves, each with one more node of another one of forty shapes."""
+    nodes = [node(f"{number}", cores=1 + number % 40, labels={"leaf": f"{number // 41}"}) for number in range(41 * 40)]
     told = capacity_document(nodes, POOLS)
-    assert (len(told["shapes"]), told["domains"]) == (12, [])
-    assert len(sizes) * 12 > DOMAINS_MAX
+    assert (len(told["shapes"]), told["domains"]) == (40, [])
+    assert DOMAIN_PARTS_MAX < 40 * 40
+    assert capacity_document(nodes[:41], POOLS)["domains"]
