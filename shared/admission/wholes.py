@@ -42,12 +42,19 @@ def _pool_violations(pool: str, roles: Sequence[Sized], cluster: Cluster) -> Ite
     if not shapes or all(need <= has for need, has in zip(asked, there, strict=True)):
         return
     part = min(has / need for need, has in zip(asked, there, strict=True) if need)
-    most = ", ".join(f"{int(sized.replicas * part)} of {shown(sized.role.name)}" for sized in roles)
     sentence = (
         f"together the roles in pool {shown(pool)} need {amounts_text(*asked)}, and all of its nodes have "
-        f"{amounts_text(*there)}, with nothing else running there; in this proportion give at most {most}"
+        f"{amounts_text(*there)}, with nothing else running there; {_way_out(roles, part)}"
     )
     yield Violation("/spec/roles", "never-fits", sentence)
+
+
+def _way_out(roles: Sequence[Sized], part: float) -> str:
+    """What would fit of these roles, of which only this part does."""
+    most = {sized.role.name: int(sized.replicas * part) for sized in roles}
+    if not all(most.values()):
+        return "give smaller instance types, or some of the roles another pool"
+    return "in this proportion give at most " + ", ".join(f"{count} of {shown(name)}" for name, count in most.items())
 
 
 _OF_SHAPE: tuple[Callable[[NodeShape], int], ...] = (

@@ -45,6 +45,11 @@ def test_roles_that_together_ask_for_more_than_their_pool_has_are_refused_with_w
     )
 
 
+def test_roles_of_few_replicas_are_told_what_else_would_do():
+    (refused,) = judged(Sized(role("a", cpu_millis=6000), 1), Sized(role("b", cpu_millis=6000), 1), there=cluster(1))
+    assert refused.message.endswith("; give smaller instance types, or some of the roles another pool")
+
+
 def test_gpus_are_added_up_over_roles():
     two = Sized(role("a", gpu_count=2), 2), Sized(role("b", gpu_count=1), 1)
     assert judged(*two, there=cluster(1, gpus=5)) == []
