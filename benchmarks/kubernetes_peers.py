@@ -20,9 +20,11 @@ import aiohttp
 from benchmarks.kubernetes_place import NODES, REPLICAS, Place, encoded, on_node
 from services.scheduler.engines.kubernetes.crew import for_each
 from services.scheduler.engines.kubernetes.starting import CREATES_AT_ONCE
+from shared.clock import SystemClock
 from shared.kubernetes.documents import Json
+from shared.kubernetes.watch import ApiCollection, Changed, Listed, follow
 
-BOUND_S = 120.0
+BOUND_S = 150.0
 ALONE_S = 1.0
 _MADE = (200, 201)
 
@@ -124,16 +126,19 @@ async def _nobody_else_binds(where: Place) -> None:
 async def until_bound(where: Place, count: int) -> None:
     """Until so many pods of the namespace have nodes."""
     bound: set[str] = set()
-    query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "resourceVersion": "0"}
+    pods = ApiCollection(where.api, where.pods, fields="spec.nodeName!=")
     try:
         async with (
             asyncio.timeout(BOUND_S),
-            aclosing(await where.api.lines(where.pods, query=query, silence_s=BOUND_S)) as events,
+            aclosing(follow(pods, lambda pod: str(pod["metadata"]["name"]), SystemClock())) as told,
         ):
-            async for event in events:
-                bound.add(event["object"]["metadata"]["uid"])
+            async for news in told:
+                match news:
+                    case Listed(names):
+                        bound.update(names)
+                    case Changed(name):
+                        bound.add(name)
                 if len(bound) >= count:
                     return
     except TimeoutError:
         raise SystemExit(f"kube-scheduler has bound {len(bound)} of {count} pods in {BOUND_S:g} s") from None
-    raise SystemExit(f"the API server has ended a watch after {len(bound)} of {count} pods")
