@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
 from tests.support.platform import Platform, await_, job_document
@@ -115,14 +116,22 @@ def test_a_size_that_can_never_fit_is_refused_with_the_largest_that_would(platfo
     assert f"give at most {most}" in refused.text
 
 
-def test_a_gang_that_is_larger_than_the_one_leaf_it_asks_for_would_start_on_two(platform: Platform) -> None:
+def test_a_gang_that_is_larger_than_the_one_leaf_it_asks_for_is_refused_and_would_start_on_two(
+    platform: Platform,
+) -> None:
     replicas = int(max(_nodes(platform).values()) / 0.25) + 1
-    topology = {"mode": "hard", "level": "leaf"}
+    hard = {"mode": "hard", "level": "leaf"}
     with platform.http as http:
-        planned = http.post("/v1/plans", json=job_document("hard", "true", replicas=replicas, topology=topology)).json()
-    assert not planned["starts"]
-    assert "not in one leaf" in planned["summary"]
-    assert "spec.topology.mode=soft" in [change["setting"] for change in planned["changes"]]
+
+        def planned(topology: dict[str, str]) -> httpx.Response:
+            job = job_document("hard", "true", replicas=replicas, topology=topology)
+            return http.post("/v1/plans", json=job)
+
+        await_("the leaves are known", lambda: planned(hard).status_code == 422)
+        (wrong,) = planned(hard).json()["errors"]
+        assert (wrong["pointer"], wrong["code"]) == ("/spec/topology", "never-fits")
+        assert "topology.mode soft" in wrong["message"]
+        assert planned({"mode": "soft", "level": "leaf"}).is_success
 
 
 def _nodes(platform: Platform) -> dict[str, float]:
