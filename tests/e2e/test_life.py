@@ -213,10 +213,12 @@ def test_the_whole_api_is_documented_in_one_place(platform: Platform) -> None:
 
 
 def test_down_says_whose_replicas_go_on_and_up_takes_them_up(own_platform: Platform) -> None:
-    job = own_platform.submit(job_document("goes-on", "sleep 4; echo there"))
+    until_told = "until [ -e /mnt/data/go ]; do sleep 0.1; done; echo there"
+    job = own_platform.submit(job_document("goes-on", until_told, mounts=[SCRATCH]))
     own_platform.await_state(job, "Running")
     said = own_platform.cli("down", "--home", str(own_platform.home)).stdout
     assert "the replicas of 1 running jobs go on" in said
+    (own_platform.scratch / "go").touch()
     own_platform.up()
     assert own_platform.await_end(job)["status"]["state"] == "Succeeded"
     assert own_platform.log(job) == b"there\n"
