@@ -235,6 +235,7 @@ class Picture:
     def _take_pod(self, pod: PodSeen) -> None:
         life = self.gangs.setdefault(pod.gang, GangLife())
         known = life.pods.get(pod.key)
+        pod = _with_first_deletion(pod, known)
         life.pods[pod.key] = pod
         life.gone.pop(pod.key, None)
         if known != pod:
@@ -246,7 +247,7 @@ class Picture:
         if life is None or (known is not None and known.uid != pod.uid):
             return
         life.pods.pop(pod.key, None)
-        life.gone[pod.key] = LastSeen(pod, self._clock.now())
+        life.gone[pod.key] = LastSeen(_with_first_deletion(pod, known), self._clock.now())
         self._tell(pod.gang, pod.key)
         self._drop_if_over(pod.gang)
 
@@ -286,3 +287,10 @@ class Picture:
     def _tell(self, gang: str, key: Key) -> None:
         for listener in self._listeners:
             listener(gang, key)
+
+
+def _with_first_deletion(pod: PodSeen, known: PodSeen | None) -> PodSeen:
+    """The kubelet deletes a pod once more when it has ended, and the server notes the later time."""
+    if known is None or known.uid != pod.uid or known.deleted_at in (None, pod.deleted_at):
+        return pod
+    return replace(pod, deleted_at=known.deleted_at)

@@ -85,8 +85,13 @@ def _of_pod(gang: GangSeen, pod: PodSeen, loss: NodeLoss | None) -> Verdict:
 
 
 def _judged(gang: GangSeen, pod: PodSeen, ended: Ended) -> Ended:
-    """An end that followed a deletion is nobody's own doing but of who deleted the pod."""
-    if pod.deleted_at is None or ended.at + _CLOCKS_DIFFER < pod.deleted_at or ended.exit.displaced:
+    """An end that followed a deletion is nobody's own doing but of who deleted the pod.
+
+    Where only the kubelet's last deletion was seen, which comes after the end, that of a stop is known from the record.
+    """
+    if pod.deleted_at is None or ended.exit.displaced:
+        return ended
+    if ended.at + _CLOCKS_DIFFER < min(pod.deleted_at, gang.stopped_at or pod.deleted_at):
         return ended
     if ended.exit.cause == "never-started":
         # A kubelet says of a container that it had not made yet that it could not be located, and gives no time.

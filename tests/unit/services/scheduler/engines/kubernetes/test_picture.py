@@ -73,6 +73,15 @@ def test_a_pod_that_was_never_seen_has_vanished_only_if_the_list_was_asked_for_a
     assert picture.judge(GANG, KEY).ended.exit.message == "its pod vanished while nobody watched"
 
 
+@pytest.mark.parametrize("last", [Changed, Gone])
+def test_a_pod_was_deleted_when_that_was_first_asked_for_not_when_its_kubelet_lets_it_go(picture, last):
+    picture.take_gangs(Changed(RELEASED))
+    ended = replace(RUNNING, ended=Ended(START, ReplicaExit(code=143)), deleted_at=START)
+    picture.take_pods(Changed(ended))
+    picture.take_pods(last(replace(ended, deleted_at=START + timedelta(seconds=10))))
+    assert picture.judge(GANG, KEY).ended.exit.message == "somebody deleted its pod"
+
+
 def test_an_older_record_says_nothing_new(picture):
     picture.take_record(replace(RELEASED, version=7))
     picture.take_gangs(Changed(replace(CREATING, version=6)))

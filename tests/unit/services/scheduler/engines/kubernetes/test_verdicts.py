@@ -17,6 +17,7 @@ KEY = ("worker", 0)
 REF = ReplicaRef("tj-abcdefghijkl", 1, "worker", 0, "n-1")
 NOW = START + timedelta(minutes=5)
 LATER = START + timedelta(minutes=1)
+LONG_BEFORE = START - timedelta(minutes=1)
 POD = PodSeen("jobs", REF.id, "uid", REF.gang, "worker", 0, node="node-a")
 RUNNING = replace(POD, started_at=START)
 CREATING = GangSeen(GangId(REF.gang), "jobs", "uid", 1, "creating", {KEY: REF})
@@ -51,7 +52,13 @@ def test_an_end_after_our_own_deletion_is_a_stop_with_its_code():
 
 def test_an_end_before_our_deletion_stays_what_it_was():
     ended = replace(RUNNING, ended=exited(3), deleted_at=LATER + timedelta(seconds=30))
-    assert verdict(STOPPING, Evidence(ended), NOW).ended.exit.cause == "exited"
+    late_stop = replace(STOPPING, stopped_at=LATER + timedelta(seconds=20))
+    assert verdict(late_stop, Evidence(ended), NOW).ended.exit.cause == "exited"
+
+
+def test_an_end_after_our_stop_is_one_of_it_though_only_the_kubelets_last_deletion_was_seen():
+    ended = replace(RUNNING, ended=exited(), deleted_at=LATER + timedelta(seconds=30))
+    assert verdict(STOPPING, Evidence(ended), NOW).ended.exit.cause == "stopped"
 
 
 def test_an_end_after_somebody_elses_deletion_is_lost_and_says_whose():
@@ -81,7 +88,7 @@ def test_a_container_that_a_deletion_kept_from_being_made_is_no_failure_of_its_o
     stopped = verdict(STOPPING, Evidence(deleted), NOW).ended
     assert (stopped.at, stopped.exit.message) == (LATER, "the gang was stopped before it was started")
     assert verdict(RELEASED, Evidence(deleted), NOW).ended.exit.message == "somebody deleted its pod"
-    long_before = replace(deleted, deleted_at=LATER + timedelta(seconds=30))
+    long_before = replace(deleted, deleted_at=LATER + timedelta(seconds=30), ended=Ended(LONG_BEFORE, said))
     assert verdict(STOPPING, Evidence(long_before), NOW).ended.exit == said
 
 
