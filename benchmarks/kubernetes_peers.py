@@ -25,6 +25,7 @@ from shared.kubernetes.documents import Json
 from shared.kubernetes.watch import ApiCollection, Changed, Listed, follow
 
 BOUND_S = 150.0
+START_S = 30.0
 ALONE_S = 1.0
 _MADE = (200, 201)
 
@@ -85,6 +86,10 @@ def _binding(pod: str, node: str) -> Json:
 # --- kube-scheduler
 
 
+class PeerFailedError(Exception):
+    """kube-scheduler did not do what was to be measured."""
+
+
 async def scheduled_by_kubernetes(where: Place, program: str, flags: tuple[str, ...]) -> float:
     """Pods a second from their submission until the last of them is bound; the namespace is empty before and after."""
     documents = [
@@ -92,17 +97,18 @@ async def scheduled_by_kubernetes(where: Place, program: str, flags: tuple[str, 
     ]
     posts = [(where.pods, encoded(each)) for each in documents]
     first = {**documents[0], "metadata": {"name": "first"}}
-    async with bare(where) as send:
-        await send([(where.pods, encoded(first))])
-        await _nobody_else_binds(where)
-        async with kube_scheduler(program, flags):
-            await until_bound(where, 1)
-            begun = time.perf_counter()
-            await send(posts)
-            await until_bound(where, REPLICAS + 1)
-            took_s = time.perf_counter() - begun
-    await where.empty()
-    return REPLICAS / took_s
+    try:
+        async with bare(where) as send:
+            await send([(where.pods, encoded(first))])
+            await _nobody_else_binds(where)
+            async with kube_scheduler(program, flags):
+                await until_bound(where, 1, START_S)
+                begun = time.perf_counter()
+                await send(posts)
+                await until_bound(where, REPLICAS + 1, BOUND_S)
+                return REPLICAS / (time.perf_counter() - begun)
+    finally:
+        await where.empty()
 
 
 @asynccontextmanager
@@ -111,6 +117,8 @@ async def kube_scheduler(program: str, flags: tuple[str, ...]) -> AsyncIterator[
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
+        if process.poll() is not None:
+            raise PeerFailedError(f"kube-scheduler has ended with {process.returncode}")
     finally:
         process.terminate()
         process.wait()
@@ -120,16 +128,16 @@ async def _nobody_else_binds(where: Place) -> None:
     await asyncio.sleep(ALONE_S)
     pod = await where.api.request("GET", f"{where.pods}/first")
     if pod["spec"].get("nodeName"):
-        raise SystemExit("another kube-scheduler is running on this cluster; end it, or leave KUBE_SCHEDULER away")
+        raise PeerFailedError("another kube-scheduler is running on this cluster; end it, or leave KUBE_SCHEDULER away")
 
 
-async def until_bound(where: Place, count: int) -> None:
+async def until_bound(where: Place, count: int, within_s: float) -> None:
     """Until so many pods of the namespace have nodes."""
     bound: set[str] = set()
     pods = ApiCollection(where.api, where.pods, fields="spec.nodeName!=")
     try:
         async with (
-            asyncio.timeout(BOUND_S),
+            asyncio.timeout(within_s),
             aclosing(follow(pods, lambda pod: str(pod["metadata"]["name"]), SystemClock())) as told,
         ):
             async for news in told:
@@ -141,4 +149,4 @@ async def until_bound(where: Place, count: int) -> None:
                 if len(bound) >= count:
                     return
     except TimeoutError:
-        raise SystemExit(f"kube-scheduler has bound {len(bound)} of {count} pods in {BOUND_S:g} s") from None
+        raise PeerFailedError(f"kube-scheduler has bound {len(bound)} of {count} pods in {within_s:g} s") from None
