@@ -190,7 +190,9 @@ async def test_how_stopped_replicas_ended_is_known_also_to_a_scheduler_that_star
             await desk.started(gang)
             await desk.engine.stop(gang.id, 2)
             first = await desk.exits(gang)
-        assert await pods_of(cluster, gang) == []
+        async with asyncio.timeout(30):
+            while await pods_of(cluster, gang):
+                await asyncio.sleep(0.02)
         async with engine_on(cluster) as desk:
             await desk.until_caught_up()
             assert await desk.exits(gang) == first

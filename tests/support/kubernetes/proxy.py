@@ -23,6 +23,7 @@ from tests.support.kubernetes.connection import Connection
 
 HOST = "127.0.0.1"
 PIECE_BYTES = 1 << 16
+GONE_S = 10
 EVENT = b'{"type":"'
 PODS = b"/pods"
 """How the line of a request ends that makes a pod."""
@@ -50,11 +51,10 @@ class Proxy:
         self._links: set[Link] = set()
         self._held_kind = b""
         self._passing = 0
+        self._given_up = asyncio.Event()
         self.port = 0
         self.cut = 0
         """How many watches were cut in the middle of an event."""
-        self.held = 0
-        """How many requests were held back."""
 
     async def start(self) -> None:
         """Listen; after `stop` again on the same port."""
@@ -66,8 +66,13 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self._held_kind = b""
+        self._given_up.set()
         for link in tuple(self._links):
             link.break_off()
+        async with asyncio.timeout(GONE_S):
+            while self._links:
+                await asyncio.sleep(0.01)
+        self._given_up.clear()
 
     def hold(self, request: bytes, after: int) -> None:
         """Pass so many requests on whose line ends like this, and hold back all others like it until `stop`."""
@@ -117,18 +122,20 @@ class Proxy:
             line, is_request, _ = piece.partition(b" HTTP/1.1\r\n")
             if is_request:
                 link.watches = b"watch=true" in line
-                await self._held_back(line)
+                if await self._is_held_back(line):
+                    return
             writer.write(piece)
             await writer.drain()
 
-    async def _held_back(self, line: bytes) -> None:
-        """Return at once for what may pass, and else never; the connection is broken in the end."""
+    async def _is_held_back(self, line: bytes) -> bool:
+        """Tells at once of what may pass, and of all else when it is too late for it."""
         if not self._held_kind or not line.endswith(self._held_kind):
-            return
+            return False
         self._passing -= 1
-        if self._passing < 0:
-            self.held += 1
-            await asyncio.Event().wait()
+        if self._passing >= 0:
+            return False
+        await self._given_up.wait()
+        return True
 
     async def _answer(self, link: Link, reader: asyncio.StreamReader) -> None:
         while piece := await reader.read(PIECE_BYTES):
