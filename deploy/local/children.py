@@ -1,14 +1,15 @@
 """The launcher's child processes, nats-server and the node agent: they end with it, and are started again if they end.
 
-Each child is started through `tether`, which asks the kernel for a TERM at the death of its parent, so that a launcher
-killed with -9 leaves none behind. The request is tied to the parent's thread: the launcher starts its children in the
-main one.
+Each child is started through `tether`, which asks the kernel for a signal at the death of its parent, so that a
+launcher killed with -9 leaves none behind. The request is tied to the parent's thread: the launcher starts its children
+in the main one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -36,6 +37,8 @@ class ChildSpec:
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
+    last_signal: signal.Signals = signal.SIGTERM
+    """What it gets when the launcher dies; a TERM would wait for as long as it is stopped."""
 
 
 class Child:
@@ -59,7 +62,7 @@ class Child:
 
     async def start(self) -> None:
         """Start it once; raises HomeError where it cannot be executed."""
-        tether = (sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()))
+        tether = (sys.executable, "-I", "-S", str(_TETHER), str(os.getpid()), str(int(self._spec.last_signal)))
         with self._spec.log.open("ab") as log:
             try:
                 self._process = await asyncio.create_subprocess_exec(

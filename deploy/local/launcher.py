@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -247,4 +248,6 @@ class _Platform:
                 "TRAINMASTER_MACHINE": self._options.machine,
             },
             log=self._home.root / "agent.log",
+            # One that is stopped, or hangs, would hold up the next for ever; it loses nothing by being killed.
+            last_signal=signal.SIGKILL,
         )

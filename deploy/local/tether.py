@@ -1,14 +1,14 @@
-"""Ties a command to the life of its parent: asks the kernel for a TERM at the parent's death, then becomes the command.
+"""Ties a command to the life of its parent: asks the kernel for a signal at its death, then becomes the command.
 
-Run as `python -I -S tether.py PARENT_PID COMMAND …`. This is a program of its own because asking between fork and exec
-would run the fork hooks of every library in the launcher, and one that takes a lock there hangs the child for ever.
+Run as `python -I -S tether.py PARENT_PID SIGNAL COMMAND …`. This is a program of its own because asking between fork
+and exec would run the fork hooks of every library in the launcher, and one that takes a lock there hangs the child for
+ever.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
@@ -16,8 +16,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: list[str]) -> None:
     """Become the command; ends at once where the parent is dead already."""
-    parent, command = int(arguments[0]), arguments[1:]
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    parent, last, command = int(arguments[0]), int(arguments[1]), arguments[2:]
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, last)
     if os.getppid() != parent:
         sys.exit(1)
     try:
