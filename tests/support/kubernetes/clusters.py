@@ -17,7 +17,7 @@ from tests.support.kubernetes.server import ApiServer
 
 NO_CLUSTER = "no cluster: set KUBECONFIG to the configuration of one whose namespaces may be created and deleted"
 NO_NODE = "no node that runs pods: set TRAINMASTER_TEST_IMAGE to an image with bash and python3 that the cluster has"
-READY_S = 30
+READY_S = 90
 
 
 @dataclass(frozen=True)
