@@ -57,6 +57,9 @@ class Measurement:
 
     Where `kubelet_gives` GPUs, nobody knows before a pod is there which ones it gets; `gpus_are_whole` says whether
     each goes to one pod, `gpus_unseen` why the agent is not meant to see them.
+
+    `heard_unix_ms` and `sent_unix_ms` say by the machine's clock when the agent heard the question and answered it;
+    they are 0 where it does not say so.
     """
 
     cpus: tuple[int, ...]
@@ -85,6 +88,8 @@ class Measurement:
     kubelet_gives: bool = False
     gpus_are_whole: bool = True
     gpus_unseen: str = ""
+    heard_unix_ms: int = 0
+    sent_unix_ms: int = 0
 
     @property
     def devices(self) -> frozenset[str]:
@@ -198,6 +203,8 @@ def measurement_of(fields: Mapping[str, Any]) -> Measurement:
             kubelet_gives=bool(fields.get("kubelet_gives", False)),
             gpus_are_whole=bool(fields.get("gpus_are_whole", True)),
             gpus_unseen=str(fields.get("gpus_unseen", "")),
+            heard_unix_ms=int(fields.get("heard_unix_ms", 0)),
+            sent_unix_ms=int(fields.get("sent_unix_ms", 0)),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedAnswerError(f"no measurement: {error!r}") from error

@@ -17,6 +17,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -54,24 +55,30 @@ FAULTS: Final[Mapping[str, Fault]] = {
 class Prober:
     """Measures on demand; `faults` are the nodes that a test wants to look bad.
 
-    `look` looks at directories that jobs mount.
+    `look` looks at directories that jobs mount. Each answer says when the question was heard, and when it was sent.
     """
 
-    def __init__(self, measure: Measure, faults: Mapping[str, Fault], look: PlacesLook) -> None:
+    def __init__(
+        self, measure: Measure, faults: Mapping[str, Fault], look: PlacesLook, unix_ms: Callable[[], int] | None = None
+    ) -> None:
         self._measure = measure
         self._faults = faults
         self._look = look
+        self._unix_ms = unix_ms or _unix_ms
         self._ports: dict[str, tuple[Mapping[str, int], int]] = {}
         self._turn = asyncio.Lock()
         self._next: asyncio.Task[Measurement | None] | None = None
 
     async def answer(self, request: bytes) -> bytes:
         """The answer to a request; raises MalformedAnswerError where it is none."""
+        heard_unix_ms = self._unix_ms()
         nodes, places = decode_probe_request(request), places_of_request(request)
         looking = self._look(places) if places else _nothing()
         measured, seen = await asyncio.gather(self._shared(), looking)
         if measured and places:
             measured = with_places(measured, seen)
+        if measured:
+            measured = replace(measured, heard_unix_ms=heard_unix_ms, sent_unix_ms=self._unix_ms())
         found = {node: self._fault(node)(measured) for node in nodes} if measured else {}
         return encode_probe_answer({node: each for node, each in found.items() if each is not None})
 
@@ -97,6 +104,10 @@ class Prober:
 
     def _fault(self, node: str) -> Fault:
         return self._faults.get(node, lambda sound: sound)
+
+
+def _unix_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def _nothing() -> Mapping[str, tuple[str, ...]]:

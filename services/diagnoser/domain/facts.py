@@ -35,7 +35,8 @@ def facts_of(reading: Reading, floors: Floors) -> tuple[FigureMeasured, ...]:
         _gemm(measured.gemm_ms, floors.gemm_ms),
         *_rooms(reading, floors),
         _open_files(measured.open_files, floors.open_files),
-        _clock(reading.clock_skew_s, floors.clock_skew_s),
+        _clock(reading, floors.clock_skew_s),
+        FigureMeasured(name="clock known to within", value=round(reading.clock_known_to_s, 3), unit="s"),
         FigureMeasured(name="CPUs", value=len(measured.cpus), unit=""),
         FigureMeasured(name="GPUs", value=len(measured.gpus), unit=""),
         *_given(measured),
@@ -92,15 +93,18 @@ def _open_files(allowed: int, floor: int) -> FigureMeasured:
     return FigureMeasured(name="open files", value=allowed, unit="", floor=floor, why=why)
 
 
-def _clock(skew_s: float, most_s: float) -> FigureMeasured:
-    why = f"its clock is off by {skew_s:.1f} s; at most {most_s:g} s are allowed"
+def _clock(reading: Reading, most_s: float) -> FigureMeasured:
+    """Off is a clock that is so for certain."""
+    skew_s, within_s = abs(reading.clock_skew_s), reading.clock_known_to_s
+    side = "ahead" if reading.clock_skew_s > 0 else "behind"
+    why = f"its clock is off by {skew_s:.1f} s ({side}, known to {within_s:.2g} s); at most {most_s:g} s are allowed"
     return FigureMeasured(
         name="clock off by",
         value=round(skew_s, 3),
         unit="s",
         floor=most_s,
         less_is_better=True,
-        why=why if skew_s > most_s else "",
+        why=why if skew_s - within_s > most_s else "",
     )
 
 

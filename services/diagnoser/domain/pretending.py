@@ -123,7 +123,11 @@ def _memory_errors(reading: Reading, fault: Injection) -> Reading:
 
 def _skewed(reading: Reading, fault: Injection) -> Reading:
     measured = reading.measurement
-    return _measured(reading, replace(measured, unix_ms=measured.unix_ms + int(fault.amount * _MILLI)))
+    by_ms = int(fault.amount * _MILLI)
+    told = (measured.unix_ms, measured.heard_unix_ms, measured.sent_unix_ms)
+    unix_ms, heard_unix_ms, sent_unix_ms = (at_ms and at_ms + by_ms for at_ms in told)
+    changed = replace(measured, unix_ms=unix_ms, heard_unix_ms=heard_unix_ms, sent_unix_ms=sent_unix_ms)
+    return _measured(reading, changed)
 
 
 def _slow_result(result: DeviceResult, fault: Injection) -> DeviceResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -30,7 +31,17 @@ class Machine:
 
 
 async def asked(prober: Prober, *nodes: str):
-    return decode_probe_answer(await prober.answer(encode_probe_request(nodes)))
+    """What is measured, when it was asked for and answered left aside."""
+    found = decode_probe_answer(await prober.answer(encode_probe_request(nodes)))
+    return {node: replace(each, heard_unix_ms=0, sent_unix_ms=0) for node, each in found.items()}
+
+
+async def test_an_answer_says_when_its_question_was_heard_and_when_it_was_sent():
+    machine, clock = Machine(), iter([5_000, 5_700])
+    machine.done.set()
+    prober = Prober(machine.measure, {}, look_at_places, lambda: next(clock))
+    measured = decode_probe_answer(await prober.answer(encode_probe_request(["n-1"])))["n-1"]
+    assert (measured.heard_unix_ms, measured.sent_unix_ms) == (5_000, 5_700)
 
 
 async def test_one_measurement_answers_for_every_node_of_the_machine():
