@@ -64,10 +64,21 @@ def _say(error: Mapping[str, Any]) -> tuple[str, str]:
         case "enum" | "literal_error":
             return "not-a-choice", f"{_given(error)} is not among the choices; give {error['ctx']['expected']}"
         case _ if kind in _LIMITS:
-            return "out-of-range", f"{_given(error)} is out of range; give {_LIMITS[kind].format_map(error['ctx'])}"
+            wrong = "is empty" if _is_too_short(error) and not error["input"] else "is out of range"
+            return "out-of-range", f"{_given(error)} {wrong}; give {_limit(error)}"
         case own if "-" in own:
             return own, str(error["msg"])
     return "wrong-type", f"{_given(error)} is not what is taken here{_wanted(kind)}"
+
+
+def _is_too_short(error: Mapping[str, Any]) -> bool:
+    return str(error["type"]).endswith("too_short")
+
+
+def _limit(error: Mapping[str, Any]) -> str:
+    """What would be accepted; of one thing in the singular."""
+    limit = _LIMITS[str(error["type"])].format_map(error["ctx"])
+    return limit.removesuffix("s") if limit.startswith(("at least 1 ", "at most 1 ")) else limit
 
 
 def _wanted(kind: str) -> str:

@@ -26,7 +26,7 @@ class Asked(BaseModel):
     colour: tuple[Colour, ...] = ()
     follow: bool = False
     since: AwareDatetime | None = None
-    name: str = Field("x", max_length=3)
+    name: str = Field("x", min_length=1, max_length=3)
     share: float = Field(0.5, gt=0, lt=1)
 
 
@@ -56,6 +56,7 @@ def app() -> FastAPI:
         ("since=then", "/query/since", "wrong-type", "give a time such as 2026-01-31T12:00:00Z"),
         ("since=2026-01-31T12:00:00", "/query/since", "wrong-type", "give a time with its zone"),
         ("name=long-one", "/query/name", "out-of-range", "'long-one' is out of range; give at most 3 characters"),
+        ("name=", "/query/name", "out-of-range", "'' is empty; give at least 1 character"),
         ("share=1", "/query/share", "out-of-range", "'1' is out of range; give less than 1"),
         ("share=0", "/query/share", "out-of-range", "'0' is out of range; give more than 0"),
         ("other=1", "/query/other", "unknown-key", "'other' is nothing that is taken here; leave it out"),
