@@ -14,7 +14,7 @@ from trainmaster.decoding import Fields
 from trainmaster.documents import Attempt, Decision, Diagnosis, Evidence, Incident, Job, Replaced
 from trainmaster.rendering.amounts import money
 from trainmaster.rendering.burn_in import burn_in_lines
-from trainmaster.rendering.measurements import measurements
+from trainmaster.rendering.measurements import wrong_measurements
 from trainmaster.rendering.moments import date_time, took
 from trainmaster.rendering.placement import placement
 from trainmaster.rendering.progress import told
@@ -149,7 +149,7 @@ def _attempt(attempt: Attempt, report: Fields | None) -> Group:
     if attempt.decision:
         parts += [text(line) for line in _decision(attempt.decision)]
     if report:
-        parts += measurements(report, MOST_MEASURED)
+        parts += wrong_measurements(report, MOST_MEASURED)
     return Group(*parts)
 
 

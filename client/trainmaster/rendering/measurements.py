@@ -30,6 +30,7 @@ PAIR_HEADERS: Final = (
     "MIDDLE",
     "PERCENTILE",
     "AGAINST",
+    "IN TURNS",
     "FAILED",
     "LINK",
     "WHY",
@@ -46,18 +47,32 @@ class _Row:
 
 def measurements(report: Fields, most: int = MOST_ROWS) -> Iterator[RenderableType]:
     """The tables that there is something for, of so many rows each, and the heat-map of pairs."""
-    nodes = by_name(report.each("nodes"))
-    parts = (
-        ("Facts", _fact_headers(nodes), _facts(nodes)),
-        ("Figures", FIGURE_HEADERS, [_figure(node, each) for node in nodes for each in node.each("figures")]),
-        ("Pairs", PAIR_HEADERS, list(_pairs(report))),
-    )
-    for title, headers, rows in parts:
+    for title, headers, rows in _tables(report, by_name(report.each("nodes"))):
         if rows:
             yield titled(title, _shown(headers, rows, most, report.text("id")))
     heat = HeatMap.of(report)
     if heat.values:
         yield titled("Bandwidth between nodes", Group(*(Text(line) for line in in_terminal(heat))))
+
+
+def wrong_measurements(report: Fields, most: int) -> Iterator[RenderableType]:
+    """Tables of what is wrong alone, of so many rows each, and where the rest is."""
+    nodes = by_name(report.each("nodes"))
+    for title, headers, rows in _tables(report, nodes):
+        wrong = [row for row in rows if row.is_wrong]
+        if wrong:
+            yield titled(title, _shown(headers, wrong, most, report.text("id")))
+    if nodes:
+        yield text(f"all that the diagnosis measured: trainmaster diagnose --report {report.text('id')}")
+
+
+def _tables(report: Fields, nodes: list[Fields]) -> tuple[tuple[str, tuple[str, ...], list[_Row]], ...]:
+    """Title, headers and rows of each."""
+    return (
+        ("Facts", _fact_headers(nodes), _facts(nodes)),
+        ("Figures", FIGURE_HEADERS, [_figure(node, each) for node in nodes for each in node.each("figures")]),
+        ("Pairs", PAIR_HEADERS, list(_pairs(report))),
+    )
 
 
 def _shown(headers: Iterable[str], rows: list[_Row], most: int, report: str) -> RenderableType:
@@ -132,6 +147,7 @@ def _pairs(report: Fields) -> Iterator[_Row]:
             _number(pair, "medianMbS"),
             _number(pair, "percentile"),
             pair.text("against"),
+            pair.text("compared") or "-",
             f"{failed} of {pair.integer('tests')}",
             text(verdict, COLOURS.get(verdict, "")),
             text(pair.text("why"), _WRONG if pair.text("why") else ""),

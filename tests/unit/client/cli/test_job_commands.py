@@ -51,7 +51,7 @@ class TestDescribe:
         assert outcome.code == ExitCode.INVALID
         assert "has no attempt 3; there are 1 to 2" in outcome.err
 
-    def test_what_the_last_diagnosis_measured_is_there_for_those_who_may_read_it(
+    def test_what_is_wrong_by_the_last_diagnosis_is_there_for_those_who_may_read_it(
         self, command: Command, api: FakePlatform
     ) -> None:
         asked = {"requestedAt": "2026-01-02T12:00:01Z", "finishedAt": "2026-01-02T12:00:05Z", "passed": True}
@@ -61,12 +61,15 @@ class TestDescribe:
         report = {
             "id": f"{JOB_ID}-1",
             "state": "finished",
-            "nodes": [{"name": "vm-1", "figures": [figure]}],
+            "nodes": [{"name": "vm-1", "figures": [figure, {**figure, "device": "cpu-1", "why": "it is slow"}]}],
             "pairs": [],
         }
         assert "multiplication" not in command("describe", "mnist").out
         api.on("GET", f"/v1/diagnoses/{JOB_ID}-1", of_json(report))
-        assert "vm-1  cpu-0   multiplication  90.5 ms" in command("describe", "mnist").out
+        shown = command("describe", "mnist").out
+        assert "vm-1  cpu-1   multiplication  90.5 ms" in shown
+        assert "cpu-0" not in shown
+        assert f"trainmaster diagnose --report {JOB_ID}-1" in shown
 
     def test_what_is_held_of_a_failed_attempt_is_told(self, command: Command, api: FakePlatform) -> None:
         document = job_document(attempts=[attempt_document(3)])
