@@ -27,6 +27,19 @@ CANCEL_SUBJECTS: Final = "tm.agent.*.cancel"
 TestName = Literal["begin", "compute", "memory", "hostDevice", "local", "link", "serve", "exchange", "gang", "deep"]
 TEST_NAMES: Final[tuple[TestName, ...]] = get_args(TestName)
 Transport = Literal["nccl", "gloo", "tcp"]
+# What people are told a test is.
+TEST_TITLES: Final[Mapping[TestName, str]] = {
+    "begin": "opening its devices",
+    "compute": "the multiplications on its devices",
+    "memory": "the test of its memory",
+    "hostDevice": "copying between host and devices",
+    "local": "collectives of its devices",
+    "link": "the way between two of its devices",
+    "serve": "letting other nodes in",
+    "exchange": "the exchange with another node",
+    "gang": "collectives of the whole gang",
+    "deep": "NVIDIA's own tests",
+}
 
 
 @dataclass(frozen=True, slots=True)

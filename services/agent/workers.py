@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from services.agent.grounds import Means
 from shared.agent_wire import MalformedAnswerError
-from shared.diagnosis_wire import TestAnswer, TestRequest, answer_of_fields
+from shared.diagnosis_wire import TEST_TITLES, TestAnswer, TestRequest, answer_of_fields
 from shared.nats_servers import servers
 from shared.tasks import end
 
@@ -67,7 +67,8 @@ class Workers:
             await session.drop(request.node)
             if session.is_stuck:
                 await self._end(request.session)
-            answer = TestAnswer(problem=str(error) or f"no result of the {request.test} test in {request.limit_s:g} s")
+            late = f"{TEST_TITLES[request.test]} gave no result within {request.limit_s:g} s"
+            answer = TestAnswer(problem=str(error) or late)
         return self._explained(request.session, answer, kills) if answer.problem else answer
 
     async def withdraw(self) -> None:

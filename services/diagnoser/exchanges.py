@@ -35,11 +35,12 @@ class Exchanges:
         self._chance = chance
         self.excuses: dict[str, str] = {}
 
-    async def values(self, pairs: Sequence[Pair], gathered: Gathered) -> tuple[PairValue, ...]:
-        """What each of these pairs gives, but those of nodes with an excuse."""
+    async def values(self, pairs: Sequence[Pair], gathered: Gathered, *, again: bool = False) -> tuple[PairValue, ...]:
+        """What each of these pairs gives, but those of nodes with an excuse; `again` measures as long as it may."""
         found: list[PairValue] = []
         for wave in waves(pairs, self._subject.machines):
-            asked = (self._value(pair, gathered, enough_of_pair(pair, gathered, self._book)) for pair in wave)
+            enough = ({} if again else enough_of_pair(pair, gathered, self._book) for pair in wave)
+            asked = (self._value(pair, gathered, known) for pair, known in zip(wave, enough, strict=True))
             found += [value for value in await asyncio.gather(*asked) if value is not None]
         # What was found by then of who has an excuse now goes as well.
         return tuple(value for value in found if self.excuses.keys().isdisjoint(value.pair.nodes))
@@ -49,22 +50,22 @@ class Exchanges:
 
         Where the test fails meanwhile, that is what came of it.
         """
-        beside = PairRulings(gathered, self._book).trusted(value)
+        rulings = PairRulings(gathered, self._book)
+        beside = rulings.trusted(value)
         if not beside:
             return value
-        comparison, questioned, trusted = Comparison(()), list[float](), list[float]()
+        comparison = Comparison(known=rulings.reached(beside))
         for pair in cycle(beside):
             reference = await self._value(pair, gathered, {})
             if reference is None or reference.bandwidth_mb_s is None:
                 return value
-            trusted.append(reference.bandwidth_mb_s)
-            comparison = Comparison.of(questioned, trusted)
+            comparison = replace(comparison, trusted=(*comparison.trusted, reference.bandwidth_mb_s))
             if comparison.is_over:
                 break
             again = await self._value(value.pair, gathered, {})
             if again is None or again.bandwidth_mb_s is None:
                 return again or value
-            questioned.append(again.bandwidth_mb_s)
+            comparison = replace(comparison, questioned=(*comparison.questioned, again.bandwidth_mb_s))
         return replace(value, compared=comparison, beside=beside)
 
     async def _value(self, pair: Pair, gathered: Gathered, enough: Mapping[str, float]) -> PairValue | None:

@@ -20,9 +20,10 @@ from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.devices import WHOLE_NODE, Look, with_look
 from services.diagnoser.domain.gang import halves, is_slow
 from services.diagnoser.domain.gathered import GangValue, Gathered
-from services.diagnoser.domain.pair_values import PairRulings, search_of
+from services.diagnoser.domain.pair_values import BEST_OF, PairRulings, search_of
 from services.diagnoser.domain.pairing import Pair, waves
 from services.diagnoser.domain.pretending import changed_gang, changed_look
+from services.diagnoser.domain.search import SCREENING_ROUNDS
 from services.diagnoser.domain.stages import STAGE_OF, Stage
 from services.diagnoser.exchanges import Exchanges
 from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
@@ -30,6 +31,8 @@ from shared.diagnosis_wire import DeviceResult, TestAnswer, TestName, Transport
 GANG_MAX: Final = 256
 # After each round.
 MOST_COMPARED: Final = 8
+LATER_LOOKS: Final = 2
+_OF_CPUS: Final[tuple[TestName, ...]] = ("compute", "memory")
 _ALONE: Final[tuple[TestName, ...]] = ("compute", "memory", "hostDevice", "local", "link")
 
 
@@ -49,22 +52,30 @@ class Loading:
         self._book = book
         self._chance = chance
         self._check = check
+        self._unfinished: frozenset[str] = frozenset()
 
     async def run(self, gathered: Gathered) -> None:
         """Everything in its order; what was gathered by then is in `gathered` also where this is ended."""
-        self.gathered = gathered
+        self.gathered, self._unfinished = gathered, frozenset(gathered.tested)
         await self._begin(gathered.loaded)
         for test in _ALONE:
             await self._test_alone(test)
+        self._unfinished = frozenset()
         able = self._able()
         partners = set(gathered.paired)
         paired = tuple(node for node in able if node in partners and self._gets(node, "pairs"))
         self.gathered = replace(self.gathered, paired=paired)
         if len(self.gathered.paired) > 1:
             await self._search()
+        await self._look_later()
         search = search_of(self.gathered, self._book)
         green = [node for node in able if node not in search.nodes or search.colour(node) == "green"]
         await self._gang([node for node in green if self._gets(node, "gang")][:GANG_MAX])
+
+    def cut_short(self, why: str) -> None:
+        """Leave it at what was gathered: nodes whose own tests were not all made by then have an excuse."""
+        unfinished = dict.fromkeys(self._unfinished.intersection(self._able()), f"tests were broken off: {why}")
+        self.gathered = replace(self.gathered, cut_short=why).excused(unfinished)
 
     def _gets(self, node: str, stage: Stage) -> bool:
         return self._subject.profile(node).has(stage)
@@ -98,6 +109,15 @@ class Loading:
         again = [node for node in nodes if node in failed or devices.looks_bad(node, test)]
         if again:
             await self._look(test, again)
+
+    async def _look_later(self) -> None:
+        """What CPUs do depends on what else runs there: those that look bad are looked at again a while later."""
+        for test in _OF_CPUS * LATER_LOOKS:
+            devices = self.gathered.of_devices(self._book)
+            tested = [node for node in self._able() if node in self.gathered.tested and not self._asking.has_gpus(node)]
+            bad = [node for node in tested if devices.looks_bad(node, test)]
+            if bad:
+                await self._look(test, bad)
 
     def _has_use(self, node: str, test: TestName) -> bool:
         """Without PyTorch only memory is tested; what lies between host and device, or devices, may not be there."""
@@ -173,10 +193,26 @@ class Loading:
             values = await exchanges.values(pairs, self.gathered)
             rounds = (*self.gathered.rounds, values)
             self.gathered = replace(self.gathered, rounds=rounds).excused(exchanges.excuses)
-            for value in PairRulings(self.gathered, self._book).in_question()[:MOST_COMPARED]:
-                await self._check()
-                compared = await exchanges.compared(value, self.gathered)
-                self.gathered = self.gathered.with_compared(value, compared).excused(exchanges.excuses)
+            if len(self.gathered.rounds) <= SCREENING_ROUNDS:
+                await self._repeat(exchanges)
+            await self._compare(exchanges)
+
+    async def _repeat(self, exchanges: Exchanges) -> None:
+        """Test those again whose value may be low by chance."""
+        for _ in range(BEST_OF - 1):
+            low = {value.pair: value for value in PairRulings(self.gathered, self._book).to_repeat()}
+            await self._check()
+            for again in await exchanges.values(tuple(low), self.gathered, again=True):
+                value = low[again.pair]
+                self.gathered = self.gathered.with_value(value, value.better(again))
+            self.gathered = self.gathered.excused(exchanges.excuses)
+
+    async def _compare(self, exchanges: Exchanges) -> None:
+        """Measure those in turns with others that are in question, the slowest first."""
+        for value in PairRulings(self.gathered, self._book).in_question()[:MOST_COMPARED]:
+            await self._check()
+            compared = await exchanges.compared(value, self.gathered)
+            self.gathered = self.gathered.with_value(value, compared).excused(exchanges.excuses)
 
     # --- all ---------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ Order: every machine is probed; nodes with a problem once more, suspects of the 
 earlier pass holds are done then, where they passed as this gang, too. The others are put under load (`loading`), and
 with them those with a pass: as partners in pairs and in the gang, not by themselves. A missing answer is a result.
 Whoever asked says before each step whether it is still wanted; the workers of the session are ended however it goes.
+Looks and tests together end when the time is up that was told for them (`domain.budget`), in a search, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 from services.diagnoser.asking import Agents, Asking, Subject
 from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
-from services.diagnoser.domain.budget import Plan, limit_s
+from services.diagnoser.domain.budget import LOOKS_S, Plan, left_s
 from services.diagnoser.domain.examination import Examination
 from services.diagnoser.domain.facts import Floors
 from services.diagnoser.domain.gathered import Gathered
@@ -45,10 +45,19 @@ class NotWantedError(Exception):
 
 
 class Procedure:
-    """Runs diagnoses."""
+    """Runs diagnoses; for the answer to a look `look_s` are waited at most."""
 
-    def __init__(self, agents: Agents, book: Book, floors: Floors, clock: Clock, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        agents: Agents,
+        book: Book,
+        floors: Floors,
+        clock: Clock,
+        chance: Callable[[], float],
+        look_s: float = 30.0,
+    ) -> None:
         self._agents = agents
+        self._look_s = look_s
         self._book = book
         self._floors = floors
         self._clock = clock
@@ -91,6 +100,7 @@ class Procedure:
             Profile.merged(map(subject.profile, subject.nodes)),
             subject.deep,
             self.meets(subject),
+            self._look_s,
         )
 
     def fresh(self, subject: Subject) -> tuple[str, ...]:
@@ -146,6 +156,7 @@ class _Run:
         self._floors = floors
         self._chance = chance
         self._still_wanted = still_wanted
+        self._began_s = asyncio.get_running_loop().time()
         self._asking = Asking(subject, agents)
         self._warming = Warming(self._asking)
         self._gathered = Gathered(
@@ -172,6 +183,8 @@ class _Run:
         self._find_devices()
         await self._probe_again(self._with_problems())
         for _ in range(SUSPECT_PROBES - 1):
+            if self._took_s() > LOOKS_S:
+                break
             suspects = [node for node in self._subject.nodes if node in known and known[node].is_suspect]
             await self._probe_again([node for node in suspects if node not in self._with_problems()])
         self._gathered = replace(self._gathered, known=known)
@@ -248,6 +261,9 @@ class _Run:
         paired = (*tested, *partners) if is_new else ()
         self._gathered = replace(self._gathered, tested=tested, loaded=loaded, paired=paired, settled=met.links)
 
+    def _took_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._began_s
+
     async def _check(self) -> None:
         if not await self._still_wanted():
             raise NotWantedError
@@ -256,12 +272,16 @@ class _Run:
         return bool(self._subject.devices.get(node))
 
     async def _put_under_load(self) -> None:
-        await self._warming.ready(self._gathered.loaded)
         loading = Loading(self._subject, self._asking, self._book, self._chance, self._check)
+        within_s = left_s(self._plan(), self._took_s())
+        loading.gathered = self._gathered
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(limit_s(self._plan())):
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._warming.ready(self._gathered.loaded)
                     await loading.run(self._gathered)
+            except TimeoutError:
+                loading.cut_short(f"their time, {within_s:.0f} s, was up")
             if self._subject.deep:
                 await loading.deep(loading.gathered)
         finally:

@@ -28,7 +28,8 @@ class PairMeasured(Fact):
     """What the tests of two nodes gave: the best bandwidth and latency, how many were made and failed.
 
     `transport` says over what: nccl, gloo, or tcp where a node has no PyTorch. Nodes with several
-    GPUs have a rail for each. What the bandwidth was judged by is told as with a figure.
+    GPUs have a rail for each. What the bandwidth was judged by is told as with a figure. `compared` says of one that
+    was low how often it was measured in turns with others and what came of that, or why it was not.
     """
 
     first: str
@@ -44,6 +45,7 @@ class PairMeasured(Fact):
     percentile: float | None = None
     against: str = ""
     why: Sentence = ""
+    compared: Sentence = ""
     transport: str = "tcp"
 
 

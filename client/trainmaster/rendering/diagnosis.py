@@ -16,6 +16,7 @@ NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
 _LEFT_OUT: Final = {
     "gpus": "GPUs that were not tested",
     "excuse": "tests were broken off",
+    "limit": "what was in doubt stays so",
     "directories": "directories that the agent cannot look at",
 }
 LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")

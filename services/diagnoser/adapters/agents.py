@@ -18,6 +18,7 @@ from shared.agent_wire import MalformedAnswerError, decode_probe_answer, encode_
 from shared.bus import Bus, BusUnavailableError
 from shared.clock import Clock
 from shared.diagnosis_wire import (
+    TEST_TITLES,
     TestAnswer,
     TestRequest,
     cancel_subject,
@@ -65,7 +66,7 @@ class Agents:
         except (BusUnavailableError, MalformedAnswerError) as error:
             if not self._bus.client.is_connected:
                 raise BusUnavailableError(f"NATS is away; machine {machine} cannot be asked") from None
-            return TestAnswer(problem=f"no answer to the {request.test} test: {error.message}")
+            return TestAnswer(problem=f"its agent did not answer about {TEST_TITLES[request.test]}: {error.message}")
 
     async def cancel(self, machine: str, session: str) -> None:
         """Have the workers of the session ended; where that is not heard, they end by themselves after a while."""

@@ -1,7 +1,9 @@
 """How long a diagnosis will take, told before it begins. Pure.
 
 Machines are tested at the same time, shares of one machine one after the other. The planned budget has every stage as
-long as it takes at most where no suspect turns up; with suspects, as long as the limit on all tests allows.
+long as it takes at most where no suspect turns up. With suspects tests are made again, and pairs compared in turns,
+until the time for all of it is up: a bound that the diagnosis keeps, whatever a machine does. Looks at nodes that do
+not answer take of it, too; then less is left for tests.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final, Literal
 
-from services.diagnoser.domain.search import MAX_ROUNDS, SCREENING_ROUNDS
+from services.diagnoser.domain.pairing import screening, waves
+from services.diagnoser.domain.search import SCREENING_ROUNDS
 from services.diagnoser.domain.stages import EVERYTHING, Profile
 from shared.diagnosis_wire import TestName
 
@@ -21,6 +24,9 @@ Alone = Literal["compute", "memory", "hostDevice"]
 
 LIMIT_S: Final = 80.0
 GPU_LIMIT_S: Final = 420.0
+# The looks before the tests, where all nodes answer, and ending the workers behind them.
+LOOKS_S: Final = 20.0
+END_S: Final = 5.0
 # Beside what a test measures: asking, meeting, and on a GPU opening the device and making a communicator.
 _PROBE_S: Final = (2.0, 8.0)
 _BEGIN_S: Final = (3.0, 20.0)
@@ -34,7 +40,8 @@ DEEP_S: Final[Mapping[int, float]] = {1: 180.0, 2: 900.0, 3: 2700.0, 4: 7200.0}
 class Plan:
     """What a diagnosis is going to do: `fresh` are nodes that are tested, `deep` the level of NVIDIA's own tests.
 
-    Where `meets` says so, the nodes are tested together: they have never been, or one of them is fresh.
+    Where `meets` says so, the nodes are tested together: they have never been, or one of them is fresh. For the answer
+    to a look `look_s` are waited at most.
     """
 
     nodes: tuple[str, ...]
@@ -44,6 +51,7 @@ class Plan:
     profile: Profile = EVERYTHING
     deep: int = 0
     meets: bool = True
+    look_s: float = 30.0
 
     @property
     def is_idle(self) -> bool:
@@ -71,6 +79,11 @@ def limit_s(plan: Plan) -> float:
     return GPU_LIMIT_S if plan.gpu else LIMIT_S
 
 
+def left_s(plan: Plan, took_s: float) -> float:
+    """How long tests may take at most, where what was before them took so long."""
+    return max(min(limit_s(plan), LOOKS_S + limit_s(plan) - took_s), 0.0)
+
+
 def budget_s(plan: Plan) -> float:
     """Seconds, where no suspect turns up."""
     if plan.is_idle:
@@ -81,13 +94,9 @@ def budget_s(plan: Plan) -> float:
 
 
 def most_s(plan: Plan) -> float:
-    """Seconds, where as many suspects are tested as can be."""
-    least = budget_s(plan)
-    if plan.is_idle:
-        return 2 * least
-    again = plan.shares * _alone_s(plan) + _PROBE_S[plan.gpu]
-    rounds = MAX_ROUNDS * _pair_s(plan) if len(plan.nodes) > 2 else 0.0
-    return round(min(least + again + rounds, 2 * _PROBE_S[plan.gpu] + limit_s(plan) + _deep_s(plan)), 1)
+    """Seconds that it never takes longer than, whatever is found, and where nodes do not answer."""
+    tests = 0.0 if plan.is_idle else LOOKS_S + limit_s(plan)
+    return max(tests, 2 * plan.look_s) + _deep_s(plan) + END_S
 
 
 def _deep_s(plan: Plan) -> float:
@@ -112,13 +121,14 @@ def _together_s(plan: Plan) -> float:
     """The tests of several nodes."""
     if len(plan.nodes) < 2:
         return 0.0
-    pairs = SCREENING_ROUNDS * _pair_s(plan) if plan.profile.has("pairs") else 0.0
+    pairs = _rounds(plan) * _test_s(plan, "exchange") if plan.profile.has("pairs") else 0.0
     return pairs + (_test_s(plan, "gang") if plan.profile.has("gang") else 0.0)
 
 
-def _pair_s(plan: Plan) -> float:
-    """A round of pairs."""
-    return _test_s(plan, "exchange") * max(plan.shares / 2, 1)
+def _rounds(plan: Plan) -> int:
+    """How many tests of pairs are made one after the other."""
+    screened = (screening(plan.nodes, {}, number) for number in range(SCREENING_ROUNDS))
+    return sum(len(waves(pairs, plan.machines)) for pairs in screened)
 
 
 def _test_s(plan: Plan, test: TestName) -> float:

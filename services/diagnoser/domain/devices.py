@@ -3,8 +3,9 @@
 Each figure is compared with that of like devices in this run and before. A checksum is wrong where it is not the golden
 one, and that of drawn numbers where most like devices have another. Every test is made once more where something is
 wrong with it: what shows in both is the device's problem, what showed once is a doubt. On a machine without GPUs its
-rates and bandwidths depend on what else runs there, so they never are more than a doubt; the multiplication of the
-probe, which counts processor time of every CPU, judges those.
+rates and bandwidths depend on what else runs there, on the other thread of the same core, too, so they never are more
+than a doubt, and that only where no look is without it; the multiplication of the probe, which counts processor time of
+every CPU, judges those.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ class Devices:
         return [each.text for each, times in self._seen(node) if each.is_hard and times >= each.times_needed]
 
     def doubts(self, node: str) -> list[str]:
-        """What was wrong once, and what says little though it was wrong each time."""
-        return [each.text for each, times in self._seen(node) if (times < each.times_needed) == each.is_hard]
+        """What was wrong once, and what says little though it was wrong each time, twice at least."""
+        seen = ((each, times, len(self.looks[node][each.test])) for each, times in self._seen(node))
+        return [each.text for each, times, looks in seen if _is_doubt(each, times, looks)]
 
     def is_broken(self, node: str) -> bool:
         """Whether a device was wrong, or slow, in two looks."""
@@ -237,6 +239,11 @@ class Devices:
             others = [each for key, each in values.items() if key != (node, device)]
         own = self.book.own(node, f"{rule.name}/{device}" if device else rule.name)
         return rule_on(rule, value, others, self.book.fleet(kind.machine, rule.name), own)
+
+
+def _is_doubt(trouble: Trouble, times: int, looks: int) -> bool:
+    """A hard one that was not there often enough; a soft one only where no look was without it."""
+    return times < trouble.times_needed if trouble.is_hard else times == looks >= trouble.times_needed
 
 
 def with_look(looks: Looks, node: str, test: TestName, look: Look) -> dict[str, Mapping[TestName, tuple[Look, ...]]]:

@@ -133,7 +133,8 @@ class Examination:
         why = why_not_tested(reading.measurement) if reading and self._all.wanted.get(node) else ""
         excuse = self._all.excuses.get(node, "")
         unlooked = ", ".join(reading.measurement.unlooked) if reading else ""
-        beside = {"gpus": why, "excuse": excuse, "directories": unlooked}
+        limit = self._all.cut_short if self.was_loaded(node) else ""
+        beside = {"gpus": why, "excuse": excuse, "directories": unlooked, "limit": limit}
         return told | {name: each for name, each in beside.items() if each}
 
     def stages(self, node: str) -> tuple[str, ...]:
@@ -282,7 +283,15 @@ class Examination:
         for pair in sorted({test.pair for test in self._failed(node)}):
             colour = self.search.link_colour(pair)
             if colour != "green":
-                yield f"the link to {self._all.name(pair.partner(node))} is {colour}"
+                why = next(test.why for test in self._failed(node) if test.pair == pair)
+                yield f"the link to {self._all.name(pair.partner(node))} is {colour}: {why}"
+
+    def _put_down(self, pair: Pair) -> str:
+        """Who failed tests of a pair are put down to, where that is not the link."""
+        if self.search.link_colour(pair) != "green":
+            return ""
+        blamed = [self._all.name(node) for node in pair.nodes if self._colour_of_pairs(node) != "green"]
+        return f" (put down to {' and '.join(blamed) or 'chance'}, not to the link)"
 
     def _failed(self, node: str) -> list[PairOutcome]:
         return [test for test in self._tests_of.get(node, ()) if test.failed]
@@ -306,6 +315,7 @@ class Examination:
             median_mb_s=ruling.median if ruling else None,
             percentile=ruling.percentile if ruling else None,
             against=ruling.against if ruling else "",
-            why=failed[-1].why if failed else "",
+            why=f"{failed[-1].why}{self._put_down(pair)}" if failed else "",
+            compared="; ".join(dict.fromkeys(filter(None, map(self._rulings.comparison, values)))),
             transport=values[-1].transport,
         )

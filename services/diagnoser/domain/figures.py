@@ -145,8 +145,12 @@ def _ordinary(others: tuple[float, ...], fleet: tuple[float, ...]) -> Ordinary |
     together = others + fleet
     if len(together) < FEWEST_VALUES:
         return None
-    here = f"{len(others)} {'other' if len(others) == 1 else 'others'} of this run"
-    return Ordinary(together, f"{here} and {len(fleet)} earlier values" if fleet else here)
+    earlier = f"{len(fleet)} earlier values" if fleet else ""
+    return Ordinary(together, " and ".join(filter(None, (_counted(others), earlier))))
+
+
+def _counted(others: Sequence[float]) -> str:
+    return f"{len(others)} {'other' if len(others) == 1 else 'others'} of this run" if others else ""
 
 
 def _past(own: Sequence[float]) -> Ordinary | None:

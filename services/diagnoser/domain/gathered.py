@@ -18,7 +18,8 @@ from services.diagnoser.domain.stages import EVERYTHING, Profile
 class PairValue:
     """One test of a pair: its figures, or what went wrong. With several rails the bandwidth is that of all together.
 
-    Where that was in question, `compared` says what came of measuring it in turns with `beside`, trusted pairs.
+    Where machines are busy it is the `best_of` so many. Where that was in question, `compared` says what came of
+    measuring it in turns with `beside`, trusted pairs.
     """
 
     pair: Pair
@@ -27,8 +28,16 @@ class PairValue:
     problem: str = ""
     transport: str = "tcp"
     rails: tuple[float, ...] = ()
+    best_of: int = 1
     compared: Comparison | None = None
     beside: tuple[Pair, ...] = ()
+
+    def better(self, again: PairValue) -> PairValue:
+        """The better of this value and that of one more test of the same pair, or what went wrong with that test."""
+        if again.bandwidth_mb_s is None:
+            return again
+        best = max(self, again, key=lambda value: value.bandwidth_mb_s or 0.0)
+        return replace(best, best_of=self.best_of + again.best_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,7 @@ class Gathered:
     Of the nodes that are `loaded` those that are `tested` have no pass; the others are their partners, or meet them as
     a gang. Links that are `settled` are known to be fine. `devices` are the GPUs that are tested, `wanted` what they
     were called before it was known which these are. Nodes with an excuse are left out, and not to blame for it.
+    `cut_short` says why tests ended before all was known.
     """
 
     nodes: tuple[str, ...]
@@ -68,6 +78,7 @@ class Gathered:
     gang_doubts: Mapping[str, str] = field(default_factory=dict)
     excuses: Mapping[str, str] = field(default_factory=dict)
     wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
+    cut_short: str = ""
     in_use: frozenset[str] = frozenset()
     leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +121,7 @@ class Gathered:
             rounds=stay,
         )
 
-    def with_compared(self, before: PairValue, after: PairValue) -> Gathered:
+    def with_value(self, before: PairValue, after: PairValue) -> Gathered:
         """The same with what is known of a test of a pair by now."""
         rounds = (tuple(after if value is before else value for value in values) for values in self.rounds)
         return replace(self, rounds=tuple(rounds))

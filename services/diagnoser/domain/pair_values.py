@@ -3,9 +3,11 @@
 Bandwidths over different transports are different figures. A pair of nodes with several devices has a rail for each;
 one that is slower than the others of the same pair is told, too.
 
-Where the values of a run agree but for the figure's own noise, one that stands out is bad. Any other that is lower than
-the middle by the minimum effect is in question, since values scatter where machines are busy. It is compared with
-trusted pairs in turns (`comparing`), and that decides. The floor holds in any case.
+Where machines are busy values scatter, and only downwards: so where they do not agree but for the figure's own noise,
+each that is lower by the minimum effect than the best of them is measured again, up to `BEST_OF` times, and its best
+counts. What is lower than the middle by then is in question: it is compared with trusted pairs in turns (`comparing`),
+and that decides. Over NCCL, whose devices nobody else uses, one that stands out of values that agree is bad at once.
+The floor holds in any case.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ BANDWIDTH: Final = FigureRule("pair bandwidth", "MB/s", effect=0.2, noise=0.05)
 PAIR_FLOOR: Final = "pairMbS"
 UNEVEN_RAIL: Final = 0.8
 TRUSTED_PAIRS: Final = 2
+BEST_OF: Final = 4
 
 
 class PairRulings:
@@ -42,6 +45,7 @@ class PairRulings:
                 measured[value.transport].append(value.bandwidth_mb_s)
         self._peers = {transport: Peers(values) for transport, values in measured.items()}
         self._all = {transport: Ordinary(tuple(values), "") for transport, values in measured.items()}
+        self._brisk = {transport: _brisk(values) for transport, values in measured.items()}
 
     def of(self, value: PairValue) -> tuple[FigureRule, Ruling | None]:
         """The rule and what it says; no ruling where there is no bandwidth."""
@@ -61,10 +65,30 @@ class PairRulings:
             return value.problem or "no result"
         return ruling.why or _why_uneven(value.rails)
 
+    def to_repeat(self) -> list[PairValue]:
+        """Tests whose value may be low by chance, since others are far above it."""
+        return [value for each in self._gathered.rounds for value in each if self._is_to_repeat(value)]
+
     def in_question(self) -> list[PairValue]:
         """Tests of which one value does not say whether the pair is slow, the slowest first."""
-        values = (value for each in self._gathered.rounds for value in each if self._is_in_question(value))
+        low = (value for each in self._gathered.rounds for value in each if self._is_low(value))
+        values = (value for value in low if value.compared is None and not self._why_not_compared(value))
         return sorted(values, key=lambda value: value.bandwidth_mb_s or 0.0)
+
+    def comparison(self, value: PairValue) -> str:
+        """What came of a low value: how often it was compared, or why not; empty where it is not low."""
+        if value.compared is not None:
+            outcome = "slow" if value.compared.is_slow else "cleared"
+            return f"compared {value.compared.times} times in turns, {outcome}"
+        why = self._why_not_compared(value) or (
+            "" if self.trusted(value) else "there is no ordinary pair to compare it with"
+        )
+        return f"not compared in turns: {why or 'too many were low, or the time was up'}" if self._is_low(value) else ""
+
+    def reached(self, pairs: Sequence[Pair]) -> float:
+        """The best bandwidth of these pairs so far."""
+        values = (value for each in self._gathered.rounds for value in each if value.pair in pairs)
+        return max((value.bandwidth_mb_s or 0.0 for value in values), default=0.0)
 
     def trusted(self, value: PairValue) -> tuple[Pair, ...]:
         """Pairs that a value is to be compared with: ordinary ones, of other nodes where there are such."""
@@ -77,16 +101,29 @@ class PairRulings:
         shared = {pair: len({*pair.nodes} & {*value.pair.nodes}) for pair in found}
         return tuple(sorted(found, key=lambda pair: (shared[pair], found[pair], pair))[:TRUSTED_PAIRS])
 
-    def _is_in_question(self, value: PairValue) -> bool:
-        if value.bandwidth_mb_s is None or value.compared is not None or not self._is_low(value):
+    def _why_not_compared(self, value: PairValue) -> str:
+        """Why a low value says enough by itself, or nothing can be compared; empty where it is in question."""
+        if _rule_of_pair(value.pair, self._gathered).breaks_floor(value.bandwidth_mb_s or 0.0):
+            return "its floor decides"
+        if len(self._all[value.transport].values) < FEWEST_VALUES:
+            return f"fewer than {FEWEST_VALUES} tests of pairs gave a bandwidth"
+        is_clear = value.transport == "nccl" and self._agree(value.transport) and bool(self.why(value))
+        return "the others agree" if is_clear else ""
+
+    def _is_to_repeat(self, value: PairValue) -> bool:
+        if value.bandwidth_mb_s is None or value.best_of >= BEST_OF or self._agree(value.transport):
             return False
-        known, rule = self._all[value.transport], _rule_of_pair(value.pair, self._gathered)
-        agree = known.spread(BANDWIDTH.noise) <= BANDWIDTH.noise * known.median
-        is_clear = rule.breaks_floor(value.bandwidth_mb_s) or (agree and bool(self.why(value)))
-        return len(known.values) >= FEWEST_VALUES and not is_clear
+        return value.bandwidth_mb_s < (1 - BANDWIDTH.effect) * self._brisk[value.transport]
+
+    def _agree(self, transport: str) -> bool:
+        """Whether values differ by no more than their own noise."""
+        known = self._all[transport]
+        return known.spread(BANDWIDTH.noise) <= BANDWIDTH.noise * known.median
 
     def _is_low(self, value: PairValue) -> bool:
-        return (value.bandwidth_mb_s or 0.0) < (1 - BANDWIDTH.effect) * self._all[value.transport].median
+        if value.bandwidth_mb_s is None:
+            return False
+        return value.bandwidth_mb_s < (1 - BANDWIDTH.effect) * self._all[value.transport].median
 
     def _why_compared(self, value: PairValue) -> str:
         """That the pair is slow beside trusted ones; empty where that was not to be shown."""
@@ -94,8 +131,13 @@ class PairRulings:
         if compared is None or not compared.is_slow:
             return ""
         beside = " and ".join("–".join(map(self._gathered.name, pair.nodes)) for pair in value.beside)
-        times = len(compared.ratios)
-        return f"{BANDWIDTH.name} is {100 * compared.part:.0f} % of that of {beside}, {times} times measured in turns"
+        part = f"{BANDWIDTH.name} is {100 * compared.part:.0f} % of that of {beside}"
+        return f"{part}, {compared.times} times measured in turns"
+
+
+def _brisk(values: Sequence[float]) -> float:
+    """What the quickest tenth comes up to; of a few the best."""
+    return sorted(values, reverse=True)[len(values) // 10]
 
 
 def search_of(gathered: Gathered, book: Book) -> Search:

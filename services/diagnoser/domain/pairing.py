@@ -3,7 +3,7 @@
 Two rounds screen all nodes. In both the more suspicious half meets the more trusted half, each node somebody else in
 the second round: so no suspect hides behind another, and a failure in both rounds has two witnesses. Where the number
 of nodes is odd, the one that is left over meets another of the trusted half in the same round. Up to `ALL_PAIRS` nodes
-are so few that the second round has all pairs that the first had not, so that no link is left out.
+are so few that the second round has all pairs that the first had not, so that no link is left out: 28 at most.
 
 A node takes part in one test at a time, or the tests would slow each other: `waves` cuts pairs accordingly.
 """
@@ -17,7 +17,7 @@ from typing import Final, Self
 
 # No id of a node has two dashes behind each other.
 _LINK: Final = "--"
-ALL_PAIRS: Final = 4
+ALL_PAIRS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, order=True)

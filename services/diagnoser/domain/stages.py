@@ -32,7 +32,7 @@ class Timing:
 
 
 _CPU: Final[Mapping[TestName, Timing]] = {
-    "begin": Timing(0.0, 40.0),
+    "begin": Timing(0.0, 30.0),
     "compute": Timing(0.3, 15.0),
     "memory": Timing(0.15, 10.0),
     "hostDevice": Timing(0.15, 10.0),

@@ -190,7 +190,10 @@ async def test_a_node_whose_worker_never_answers_is_bad(bus: Bus, nats_server: N
     job = await diagnosing(bus)
     async with running(await bootstrap(settings(nats_server))):
         await request(bus, job, {"n-14": "m14"})
-        assert "it cannot be tested: no answer to the begin test" in (await outcome(bus, job)).message
+        assert (
+            "it cannot be tested: its agent did not answer about opening its devices"
+            in (await outcome(bus, job)).message
+        )
 
 
 async def test_stages_that_the_jobs_instance_type_leaves_out_are_not_made(bus: Bus, nats_server: NatsServer) -> None:

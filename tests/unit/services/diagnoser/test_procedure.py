@@ -219,6 +219,45 @@ async def test_a_cpu_that_was_slow_in_one_look_alone_is_no_doubt(slow_looks: int
     assert cluster.probes.count("n-2") == 2
 
 
+@pytest.mark.parametrize(("slow_looks", "verdict"), [(2, "green"), (99, "amber")])
+async def test_a_cpu_that_multiplies_slowly_in_some_looks_alone_is_no_doubt(slow_looks: int, verdict: str) -> None:
+    class Shared(Cluster):
+        async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+            answer = await super().test(machine, request)
+            times = sum(1 for each in self.tests if (each.node, each.test) == ("n-2", "compute"))
+            if (request.node, request.test) != ("n-2", "compute") or times > slow_looks:
+                return answer
+            slow = {name: value / 2 for name, value in answer.devices["cpu-0"].figures.items()}
+            devices = {**answer.devices, "cpu-0": replace(answer.devices["cpu-0"], figures=slow)}
+            return replace(answer, devices=devices)
+
+    assert verdicts(await examined(Shared())) == dict.fromkeys(FOUR, "green") | {"n-2": verdict}
+
+
+@dataclass
+class Endless(Cluster):
+    """The time is up in the middle of one test."""
+
+    within: str = ""
+
+    async def test(self, machine: str, request: TestRequest) -> TestAnswer:
+        if request.test == self.within:
+            raise TimeoutError
+        return await super().test(machine, request)
+
+
+async def test_where_the_time_is_up_the_report_says_so_and_no_gang_has_passed() -> None:
+    examination = await examined(Endless(within="exchange"))
+    assert examination.about("n-1")["limit"] == "their time, 80 s, was up"
+    assert (examination.was_tested("n-1"), examination.gang) == (True, "")
+
+
+async def test_nodes_whose_own_tests_were_not_all_made_in_time_have_no_pass() -> None:
+    examination = await examined(Endless(within="memory"))
+    assert examination.about("n-1")["excuse"] == "tests were broken off: their time, 80 s, was up"
+    assert (examination.was_tested("n-1"), examination.stages("n-1")) == (False, ())
+
+
 async def test_a_silent_node_fails_and_the_others_are_tested_without_it() -> None:
     cluster = Cluster(silent=frozenset({"n-1"}))
     examination = await examined(cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.diagnoser.domain.budget import Plan, budget_s, limit_s, most_s
+from services.diagnoser.domain.budget import END_S, Plan, budget_s, left_s, limit_s, most_s
 from services.diagnoser.domain.stages import Profile
 
 EIGHT = tuple(f"GPU-{number}" for number in range(8))
@@ -49,6 +49,21 @@ def test_times_of_the_profile_are_counted() -> None:
 
 def test_nvidias_own_tests_are_counted() -> None:
     assert budget_s(plan(1, gpus=True, deep=2)) - budget_s(plan(1, gpus=True)) == 900
+
+
+def test_nothing_takes_longer_than_was_told_however_long_looks_have_taken() -> None:
+    for planned in (plan(4), plan(4, shares=4), plan(64, gpus=True), plan(2, look_s=50.0)):
+        for looks_s in (1.0, 20.0, 2 * planned.look_s):
+            assert looks_s + left_s(planned, looks_s) + END_S <= most_s(planned)
+            assert 0 <= left_s(planned, looks_s) <= limit_s(planned)
+
+
+def test_where_passes_hold_it_is_the_time_of_two_looks_at_most() -> None:
+    assert most_s(plan(4, fresh=False, meets=False)) == 60 + END_S
+
+
+def test_all_pairs_of_a_few_shares_of_one_machine_are_counted() -> None:
+    assert budget_s(plan(8, shares=8)) - budget_s(plan(8, shares=8, profile=Profile(off=frozenset({"pairs"})))) == 11.2
 
 
 def test_tests_are_limited_by_what_is_promised() -> None:

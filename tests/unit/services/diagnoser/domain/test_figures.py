@@ -32,6 +32,10 @@ def test_a_value_that_stands_out_among_the_others_is_bad(figure: FigureRule, val
     assert "15 others of this run" in ruling.why
 
 
+def test_what_earlier_runs_alone_say_names_no_others_of_this_run() -> None:
+    assert rule_on(GEMM, 100.0, [], [100.0] * 5).against == "5 earlier values"
+
+
 def test_a_better_value_is_never_bad() -> None:
     assert not rule_on(GEMM, 300, around(100, 15)).is_bad
     assert not rule_on(LATENCY, 1, around(100, 15)).is_bad

@@ -53,7 +53,7 @@ def test_shares_of_one_machine_are_tested_one_pair_at_a_time() -> None:
     assert len(waves(pairs, dict.fromkeys(nodes(8), "m-0"))) == 4
 
 
-@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("count", [3, 4, 7, 8])
 def test_of_few_nodes_every_pair_is_tested_once(count: int) -> None:
     pairs = [pair for number in (0, 1) for pair in screening(nodes(count), {}, number)]
     assert len(pairs) == len(set(pairs)) == count * (count - 1) // 2

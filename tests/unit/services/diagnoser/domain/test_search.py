@@ -97,7 +97,7 @@ def test_one_failure_by_chance_makes_nobody_red() -> None:
 
 def test_a_suspect_of_the_ledger_is_confirmed_even_where_it_passes_the_screening() -> None:
     known = {"n-3": Belief().after(fails=1)}
-    search = searched(names(8), lambda _pair: False, known)
+    search = searched(names(16), lambda _pair: False, known)
     own = [test for test in search.tests if "n-3" in test.pair.nodes]
     assert len(own) == SCREENING_ROUNDS + CONFIRMATIONS
     assert search.blames["n-3"].learned.suspicion < known["n-3"].suspicion
