@@ -35,6 +35,8 @@ SCHEDULER_NAME: Final = "trainmaster"
 
 TENSORBOARD_ANNOTATION: Final = f"{PREFIX}tensorboard"
 """Where, in the replica, event files are; on the one pod whose agent ships them."""
+CHECKPOINTS_ANNOTATION: Final = f"{PREFIX}checkpoints"
+"""Where, in the replica, the attempt saves; on the same pod, whose agent tells of what is new there."""
 
 REPLICA_CONTAINER: Final = "replica"
 CODE_CONTAINER: Final = "code"

@@ -10,6 +10,7 @@ from typing import Any, Final
 from shared.clock import parse_rfc3339
 from shared.kubernetes.names import (
     ATTEMPT_LABEL,
+    CHECKPOINTS_ANNOTATION,
     INDEX_LABEL,
     JOB_LABEL,
     REPLICA_CONTAINER,
@@ -24,8 +25,8 @@ _CLAIM: Final = "persistentVolumeClaim"
 
 
 @dataclass(frozen=True, slots=True)
-class EventFiles:
-    """Where in a pod event files are: in which volume, of what kind, and below which path of it.
+class VolumePath:
+    """Where in a pod a directory is: in which volume, of what kind, and below which path of it.
 
     `place` is the host's own directory, for a volume that is one; `mount` is the number of the container's mount, for
     one that is a part of a volume.
@@ -53,7 +54,8 @@ class Pod:
     has_ended: bool = False
     container: str = ""
     failed_init: str = ""
-    event_files: EventFiles | None = None
+    event_files: VolumePath | None = None
+    checkpoints: VolumePath | None = None
 
     @property
     def gang(self) -> str:
@@ -86,7 +88,8 @@ def pod_of(given: Json) -> Pod | None:
         has_ended="terminated" in state or status.get("phase") in _ENDED_PHASES,
         container=str(own.get("containerID") or "").rpartition("/")[2],
         failed_init=next(_failed_inits(status), ""),
-        event_files=_event_files(given.get("spec") or {}, annotations),
+        event_files=_volume_path(given.get("spec") or {}, annotations.get(TENSORBOARD_ANNOTATION)),
+        checkpoints=_volume_path(given.get("spec") or {}, annotations.get(CHECKPOINTS_ANNOTATION)),
     )
 
 
@@ -119,11 +122,11 @@ def _time(given: str | None) -> str:
         return "1970-01-01T00:00:00+00:00"
 
 
-def _event_files(spec: Json, annotations: Json) -> EventFiles | None:
-    """The volume that stands at the path or above it; the nearest one, where there are several."""
-    if TENSORBOARD_ANNOTATION not in annotations:
+def _volume_path(spec: Json, directory: str | None) -> VolumePath | None:
+    """The volume that stands at the directory or above it; the nearest one, where there are several."""
+    if directory is None:
         return None
-    path = normpath(str(annotations[TENSORBOARD_ANNOTATION]))
+    path = normpath(str(directory))
     container: Json = next((each for each in spec.get("containers") or () if each.get("name") == REPLICA_CONTAINER), {})
     mounts = [
         (number, each, below)
@@ -136,7 +139,7 @@ def _event_files(spec: Json, annotations: Json) -> EventFiles | None:
     number, mount, below = max(mounts, key=lambda found: len(str(found[1]["mountPath"])))
     volume = volumes.get(str(mount.get("name")), {})
     kind = next((name for name in volume if name != "name"), "")
-    return EventFiles(
+    return VolumePath(
         volume=str(mount.get("name")),
         kind=kind,
         below=below,

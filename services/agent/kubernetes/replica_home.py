@@ -2,7 +2,7 @@
 
     gangs/<gang>/replicas/<role>-<index>/
         pod.json                 which pod it is, for the next life of the agent
-        ship.json                what is to be shipped, once it is known where event files are
+        ship.json                what is to be shipped, once it is known where event files and checkpoints are
         log relay.json           what the process wrote, and how far that is copied (see `relay`)
         exit.json                the container has ended, and the log is complete
         samples shipped.json     written by what ships the logs
@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from services.agent.kubernetes.event_files import find_event_files
-from services.agent.kubernetes.pods import EventFiles, Pod
+from services.agent.kubernetes.pods import Pod, VolumePath
 from services.agent.kubernetes.relay import QUIET_S, Relay
+from services.agent.kubernetes.volume_paths import Place, find_place
 from services.agent.memory import write_atomically
 from services.agent.replica import EXIT_FILE, SHIP_FILE, SHIPPED_FILE
 from shared.kubernetes.names import REPLICA_CONTAINER, node_id
@@ -161,19 +161,20 @@ class ReplicaHome:
         return quiet_s >= (QUIET_S if is_told else GONE_QUIET_S)
 
     def _ship(self, relay: Relay, now: float) -> None:
-        """Have the log shipped as soon as it is known where event files are, or it is clear that they are not found."""
+        """Have the log shipped as soon as it is known where the attempt writes, or it is clear that it is not found."""
         if (self.path / SHIP_FILE).exists() or not relay.has_begun:
             return
         waited_s = now - self._begun_at if self._begun_at is not None else 0.0
-        found = self.pod.event_files is None or find_event_files(self._node.kubelet, self.pod) is not None
-        if found or waited_s >= FINDING_S:
+        wanted = filter(None, (self.pod.event_files, self.pod.checkpoints))
+        if all(map(self._find, wanted)) or waited_s >= FINDING_S:
             self._write_ship()
 
     def _write_ship(self) -> None:
         path = self.path / SHIP_FILE
         if path.exists():
             return
-        place, replica = find_event_files(self._node.kubelet, self.pod), self.pod.replica
+        replica, event_files = self.pod.replica, self._find(self.pod.event_files)
+        checkpoints = self._find(self.pod.checkpoints)
         manifest = {
             "job": replica.job,
             "attempt": replica.attempt,
@@ -182,10 +183,15 @@ class ReplicaHome:
             "node": self._node.id,
             "started_at": self.pod.started_at,
             "log": "log",
-            "tensorboard": str(place.path) if place else None,
-            "tensorboard_root": str(place.root) if place else None,
+            "tensorboard": str(event_files.path) if event_files else None,
+            "tensorboard_root": str(event_files.root) if event_files else None,
+            "checkpoints": str(checkpoints.path) if checkpoints else None,
+            "checkpoints_root": str(checkpoints.root) if checkpoints else None,
         }
         write_atomically(path, json.dumps(manifest))
+
+    def _find(self, wanted: VolumePath | None) -> Place | None:
+        return find_place(self._node.kubelet, self.pod, wanted)
 
     def _remember(self) -> None:
         write_atomically(self.path / POD_FILE, json.dumps(asdict(self.pod)))
@@ -199,7 +205,7 @@ def read_pod(directory: Path) -> Pod | None:
     """The pod that a directory was laid for; None where that cannot be read."""
     try:
         given = json.loads((directory / POD_FILE).read_text("ascii"))
-        event_files = EventFiles(**given["event_files"]) if given["event_files"] else None
-        return Pod(**{**given, "replica": ReplicaRef(**given["replica"]), "event_files": event_files})
+        named = {name: VolumePath(**given[name]) for name in ("event_files", "checkpoints") if given.get(name)}
+        return Pod(**{**given, "replica": ReplicaRef(**given["replica"]), **named})
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -17,7 +17,12 @@ from services.scheduler.engines.kubernetes.objects.security import container_sec
 from services.scheduler.engines.kubernetes.objects.settings import ObjectSettings
 from services.scheduler.engines.kubernetes.objects.volumes import Volume, manifests, shared_memory
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
-from shared.kubernetes.names import CODE_CONTAINER, REPLICA_CONTAINER, TENSORBOARD_ANNOTATION
+from shared.kubernetes.names import (
+    CHECKPOINTS_ANNOTATION,
+    CODE_CONTAINER,
+    REPLICA_CONTAINER,
+    TENSORBOARD_ANNOTATION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,14 @@ class PodShape:
             "name": gang.replica_id(replica),
             "namespace": self.namespace,
             "labels": replica_labels(gang, replica, self.settings.cluster),
-            "annotations": {**human_names(gang), **volcano, **self._event_files(replica)},
+            "annotations": {**human_names(gang), **volcano, **self._written_places(replica)},
         }
 
-    def _event_files(self, replica: ReplicaStart) -> Json:
-        """Where event files are; told of rank 0 only, since on a mount all replicas share them."""
-        directory = self.gang.tensorboard_dir
-        return {TENSORBOARD_ANNOTATION: directory} if directory and replica is self.gang.replicas[0] else {}
+    def _written_places(self, replica: ReplicaStart) -> Json:
+        """Where event files and checkpoints are; told of rank 0 only, since on a mount all replicas share them."""
+        named = {TENSORBOARD_ANNOTATION: self.gang.tensorboard_dir, CHECKPOINTS_ANNOTATION: self.gang.checkpoint_dir}
+        is_first = replica is self.gang.replicas[0]
+        return {name: directory for name, directory in named.items() if directory and is_first}
 
     def _spec(self, replica: ReplicaStart) -> Json:
         volumes = (shared_memory(replica, self.settings), *self.volumes)

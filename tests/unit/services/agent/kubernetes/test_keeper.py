@@ -10,7 +10,7 @@ import pytest
 
 from services.agent.domain.manifest import parse_manifest
 from services.agent.kubernetes.keeper import FAILED_PAUSE_S, PodKeeper
-from services.agent.kubernetes.pods import EventFiles, Pod
+from services.agent.kubernetes.pods import Pod, VolumePath
 from services.agent.kubernetes.relay import QUIET_S
 from services.agent.kubernetes.replica_home import FINDING_S, GONE_QUIET_S, Node
 from services.agent.shipped import ShippedVerb
@@ -141,7 +141,7 @@ def test_what_an_earlier_life_laid_goes_on_and_pods_that_went_meanwhile_are_gone
 
 
 def test_event_files_are_waited_for_a_moment_and_the_log_is_shipped_without_them(machine: Machine):
-    wanted = EventFiles("runs", "emptyDir", "")
+    wanted = VolumePath("runs", "emptyDir", "")
     machine.keeper.tell(Listed((replace(RUNS, event_files=wanted),)))
     machine.log().write(b"one\n")
     machine.passes(FINDING_S / 2)
@@ -150,15 +150,19 @@ def test_event_files_are_waited_for_a_moment_and_the_log_is_shipped_without_them
     assert json.loads((machine.directory / "ship.json").read_text())["tensorboard"] is None
 
 
-def test_where_event_files_are_is_known_after_a_restart_before_any_pod_is_listed(machine: Machine):
-    machine.keeper.tell(Listed((replace(POD, event_files=EventFiles("runs", "emptyDir", "deep")),)))
+@pytest.mark.parametrize(("field", "key"), [("event_files", "tensorboard"), ("checkpoints", "checkpoints")])
+def test_where_an_attempt_writes_is_known_after_a_restart_before_any_pod_is_listed(
+    machine: Machine, field: str, key: str
+):
+    machine.keeper.tell(Listed((replace(POD, **{field: VolumePath("runs", "emptyDir", "deep")}),)))
     machine.passes()
     machine.restart()
     volume = machine.node.kubelet / "pods" / POD.uid / "volumes/kubernetes.io~empty-dir/runs"
     volume.mkdir(parents=True)
     machine.log().write(b"one\n")
     machine.passes()
-    assert json.loads((machine.directory / "ship.json").read_text())["tensorboard"] == str(volume / "deep")
+    told = json.loads((machine.directory / "ship.json").read_text())
+    assert (told[key], told[f"{key}_root"]) == (str(volume / "deep"), str(volume))
 
 
 def test_a_pod_that_came_again_under_its_name_leaves_the_log_of_the_first(

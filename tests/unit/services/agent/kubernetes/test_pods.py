@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.agent.kubernetes.event_files import find_event_files
-from services.agent.kubernetes.pods import Pod, pod_of
+from services.agent.kubernetes.pods import Pod, VolumePath, pod_of
+from services.agent.kubernetes.volume_paths import Place, find_place
 from shared.kubernetes import names
 from shared.logs_wire import ReplicaRef
 
@@ -19,16 +19,22 @@ def read(
     *,
     status: dict[str, Any] | None = None,
     event_files: str | None = None,
+    checkpoints: str | None = None,
     volumes: dict[str, Any] | None = None,
     mounts: list[dict[str, Any]] | None = None,
 ) -> Pod:
-    annotations = {names.TENSORBOARD_ANNOTATION: event_files} if event_files else None
+    given = {names.TENSORBOARD_ANNOTATION: event_files, names.CHECKPOINTS_ANNOTATION: checkpoints}
+    annotations = {name: path for name, path in given.items() if path} or None
     metadata = {"uid": "u-1", "namespace": "jobs", "name": "p", "labels": LABELS, "annotations": annotations}
     containers = [{"name": "helper"}, {"name": names.REPLICA_CONTAINER, "volumeMounts": mounts}]
     spec = {"containers": containers, "volumes": [{"name": name, **each} for name, each in (volumes or {}).items()]}
     pod = pod_of({"metadata": metadata, "spec": spec, "status": status or {}})
     assert pod is not None
     return pod
+
+
+def event_files_of(kubelet: Path, pod: Pod) -> Place | None:
+    return find_place(kubelet, pod, pod.event_files)
 
 
 def own(state: dict[str, Any]) -> dict[str, Any]:
@@ -85,20 +91,27 @@ def test_event_files_are_in_the_nearest_volume_above_them(tmp_path: Path):
     inner = at(tmp_path, "volumes/kubernetes.io~nfs/inner")
     volumes = {"outer": {"emptyDir": {}}, "inner": {"nfs": {"server": "s", "path": "/x"}}}
     mounts = [mount("outer", "/mnt"), mount("inner", "/mnt/data/"), mount("outer", "/mnt/data-2")]
-    place = find_event_files(tmp_path, read(event_files="/mnt/data/runs/./x", volumes=volumes, mounts=mounts))
+    place = event_files_of(tmp_path, read(event_files="/mnt/data/runs/./x", volumes=volumes, mounts=mounts))
     assert place is not None
     assert (place.root, place.path) == (inner, inner / "runs/x")
 
 
-def test_a_path_outside_of_every_volume_is_not_found(tmp_path: Path):
+def test_checkpoints_are_found_like_event_files(tmp_path: Path):
+    volume = at(tmp_path, "volumes/kubernetes.io~empty-dir/out")
+    pod = read(checkpoints="/out/kept", volumes={"out": {"emptyDir": {}}}, mounts=[mount("out", "/out")])
+    assert (pod.event_files, pod.checkpoints) == (None, VolumePath("out", "emptyDir", "kept", mount=0))
+    assert find_place(tmp_path, pod, pod.checkpoints) == Place(volume, volume / "kept")
+
+
+def test_a_path_outside_of_every_volume_is_not_event_files_of(tmp_path: Path):
     pod = read(event_files="/mnt/../etc", volumes={"v": {"emptyDir": {}}}, mounts=[mount("v", "/mnt")])
     assert pod.event_files is None
-    assert find_event_files(tmp_path, pod) is None
+    assert event_files_of(tmp_path, pod) is None
 
 
 def test_a_directory_of_the_node_is_trusted_only_down_to_what_the_volume_names(tmp_path: Path):
     volumes = {"v": {"hostPath": {"path": str(tmp_path)}}}
-    place = find_event_files(tmp_path, read(event_files="/d/runs", volumes=volumes, mounts=[mount("v", "/d", "part")]))
+    place = event_files_of(tmp_path, read(event_files="/d/runs", volumes=volumes, mounts=[mount("v", "/d", "part")]))
     assert place is not None
     assert (place.root, place.path) == (tmp_path, tmp_path / "part/runs")
 
@@ -114,7 +127,7 @@ def test_a_pods_one_claim_is_found_whatever_its_volume_is_called(tmp_path: Path,
     at(tmp_path, directory)
     at(tmp_path, "volumes/kubernetes.io~projected/token")
     volumes = {"data": {"persistentVolumeClaim": {"claimName": "c"}}}
-    place = find_event_files(tmp_path, read(event_files="/d/runs", volumes=volumes, mounts=[mount("data", "/d")]))
+    place = event_files_of(tmp_path, read(event_files="/d/runs", volumes=volumes, mounts=[mount("data", "/d")]))
     assert place is not None
     assert place.path == tmp_path / "pods/u-1" / found / "runs"
 
@@ -125,8 +138,8 @@ def test_of_several_claims_a_part_is_found_by_its_mount(tmp_path: Path):
     at(tmp_path, "volumes/kubernetes.io~csi/pvc-2/mount")
     part = at(tmp_path, f"volume-subpaths/pvc-2/{names.REPLICA_CONTAINER}/1")
     pod = read(event_files="/b/x", volumes=claims, mounts=[mount("a", "/a"), mount("b", "/b", "team")])
-    place = find_event_files(tmp_path, pod)
+    place = event_files_of(tmp_path, pod)
     assert place is not None
     assert place.path == part / "x"
     whole = read(event_files="/b/x", volumes=claims, mounts=[mount("a", "/a"), mount("b", "/b")])
-    assert find_event_files(tmp_path, whole) is None
+    assert event_files_of(tmp_path, whole) is None

@@ -130,10 +130,14 @@ def test_event_files_get_a_volume_unless_a_mount_has_them():
     assert pod["metadata"]["annotations"]["trainmaster.dev/tensorboard"] == "/mnt/data/runs"
 
 
-def test_only_the_first_rank_says_where_event_files_are():
-    gang = a_gang(tensorboard_dir="/runs")
-    second = objects_of(gang).pod(gang.replicas[1], UID)
-    assert "trainmaster.dev/tensorboard" not in second["metadata"]["annotations"]
+@pytest.mark.parametrize(
+    ("field", "annotation"),
+    [("tensorboard_dir", "trainmaster.dev/tensorboard"), ("checkpoint_dir", "trainmaster.dev/checkpoints")],
+)
+def test_only_the_first_rank_says_where_event_files_and_checkpoints_are(field: str, annotation: str):
+    gang = a_gang(**{field: "/runs"})
+    first, second = (objects_of(gang).pod(replica, UID)["metadata"]["annotations"] for replica in gang.replicas[:2])
+    assert (first.get(annotation), second.get(annotation)) == ("/runs", None)
 
 
 # --- any gang

@@ -1,4 +1,4 @@
-"""Where the kubelet has a pod's volume on this machine, so that event files in it can be shipped.
+"""Where the kubelet has a pod's volume on this machine, so that what a replica writes into it can be read.
 
 | volume | below the kubelet's directory of the pod |
 |---|---|
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from services.agent.kubernetes.pods import EventFiles, Pod
+from services.agent.kubernetes.pods import Pod, VolumePath
 from shared.kubernetes.names import REPLICA_CONTAINER
 
 _NOT_CLAIMS: Final = frozenset({"empty-dir", "configmap", "secret", "projected", "downward-api", "nfs", "host-path"})
@@ -34,9 +34,8 @@ class Place:
     path: Path
 
 
-def find_event_files(kubelet: Path, pod: Pod) -> Place | None:
-    """Where the pod's event files are; None while, or because, they cannot be found here."""
-    wanted = pod.event_files
+def find_place(kubelet: Path, pod: Pod, wanted: VolumePath | None) -> Place | None:
+    """Where the directory in a volume of the pod is; None while, or because, it cannot be found here."""
     if wanted is None:
         return None
     if wanted.kind == "hostPath":
@@ -46,7 +45,7 @@ def find_event_files(kubelet: Path, pod: Pod) -> Place | None:
     return Place(root, root / wanted.below) if root is not None else None
 
 
-def _root(pod: Path, wanted: EventFiles) -> Path | None:
+def _root(pod: Path, wanted: VolumePath) -> Path | None:
     if wanted.part:
         return _only(pod.glob(f"volume-subpaths/*/{REPLICA_CONTAINER}/{wanted.mount}"))
     if wanted.kind in ("emptyDir", "nfs"):
