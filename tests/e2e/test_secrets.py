@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
 
+from tests.support.holders import holders
 from tests.support.platform import Platform, await_, job_document
 
 pytestmark = pytest.mark.e2e
 
 VALUE = "hunter2-" + "q" * 30 + "-plaintext"
-
-
-def holders(directory: Path) -> list[Path]:
-    """Files below the directory with the value in them."""
-    files = [path for path in directory.rglob("*") if path.is_file()]
-    return [path for path in files if VALUE.encode() in path.read_bytes()]
 
 
 def test_a_secret_reaches_the_replica_and_nothing_else(platform: Platform) -> None:
@@ -35,12 +29,12 @@ def test_a_secret_reaches_the_replica_and_nothing_else(platform: Platform) -> No
     command = 'printf %s "$TOKEN" | sha256sum; sleep 2'
     job = platform.submit(job_document("secretive", command, secrets={"TOKEN": "hub-token"}))
     platform.await_state(job, "Running")
-    assert holders(platform.home) == []
+    assert holders(platform.home, VALUE) == []
     platform.await_end(job)
     assert platform.log(job).decode().split()[0] == hashlib.sha256(VALUE.encode()).hexdigest()
     answers = [platform.cli(*words).stdout for words in (["events", job, "-o", "json"], ["describe", job])]
     assert VALUE not in shown + json.dumps(platform.job(job)) + "".join(answers)
-    assert holders(platform.home) == []
+    assert holders(platform.home, VALUE) == []
 
 
 def test_a_secret_survives_the_platform_and_its_key_stays_outside_of_the_store(own_platform: Platform) -> None:
@@ -53,6 +47,5 @@ def test_a_secret_survives_the_platform_and_its_key_stays_outside_of_the_store(o
     assert platform.await_end(job)["status"]["state"] == "Succeeded"
     assert (platform.home / "config" / "secret-keys.json").stat().st_mode & 0o777 == 0o600
     key = next(iter(json.loads((platform.home / "config" / "secret-keys.json").read_text())["keys"].values()))
-    files = [path for path in (platform.home / "nats").rglob("*") if path.is_file()]
-    assert not any(key.encode() in path.read_bytes() for path in files)
+    assert holders(platform.home / "nats", key) == []
     await_("no gang directory is left", lambda: not list((platform.home / "gangs").glob("tj-*")), 30)

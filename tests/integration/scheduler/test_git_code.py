@@ -14,6 +14,7 @@ from shared.vault import Vault
 from tests.integration.scheduler.test_secrets import keep
 from tests.support.catalog import secret
 from tests.support.git import WorkTree, git_server
+from tests.support.holders import holders
 from tests.support.scheduling import Rig
 from tests.support.services import running
 
@@ -81,7 +82,7 @@ async def test_a_private_repository_is_opened_with_the_secret_of_the_code_sets_o
             denied = await rig.submit(RUN, name="denied", **git_code(server.url("code/.git")))
             done = await rig.until(denied, JobState.DECIDING)
     assert "asks for a user and password" in done.attempt.ended.message
-    held = [path for path in rig.home.rglob("*") if path.is_file() and b"s3cret-token" in path.read_bytes()]
+    held = holders(rig.home, "s3cret-token")
     assert [path for path in held if "/code/" not in str(path)] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -123,6 +124,8 @@ async def test_a_device_whose_process_dies_is_named_and_the_next_test_starts_a_n
     lead, rank, *_ = pids(plain)
     os.kill(rank, signal.SIGSTOP)
     waiting = asyncio.create_task(ask(plain, "n-1", "memory"))
+    await asyncio.sleep(0)
+    await ask(plain, "n-2", "begin")  # answered after the device of n-1 was asked
     os.kill(rank, signal.SIGKILL)
     assert "its process ended (-9)" in (await waiting).problem
     assert (await ask(plain, "n-1", "memory")).problem == ""
@@ -203,8 +206,6 @@ def test_the_address_is_the_one_on_the_way_to_nats() -> None:
 
 
 def test_a_damaged_block_is_noticed() -> None:
-    import socket
-
     one, other = socket.socketpair()
     with one, other:
         one.sendall(tcp._HEAD.pack(b"P", 0, 3) + b"abc" + b"\0\0\0\0")
@@ -230,16 +231,17 @@ async def test_tests_on_gpus_end_at_once_where_a_pod_comes_that_needs_them_and_t
     workers, grounds = taken
     (peer,) = [(await ask(workers, "n-1", "serve", devices=("GPU-a",))).served]
     assert peer is not None
-    absent = replace(peer, node="n-2")
     there = pids(workers)
-    waiting = asyncio.create_task(
-        ask(workers, "n-1", "gang", peers=(peer, absent), transport="tcp", devices=("GPU-a",))
-    )
-    while not workers._sessions["dg-1"]._waiting:
-        await asyncio.sleep(0.01)
-    grounds.why = "pod ns/x may get any GPU of the node"
-    grounds.news.set()
-    assert await waiting == TestAnswer(excuse=grounds.why)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        absent = replace(peer, node="n-2", port=silent.getsockname()[1])
+        waiting = asyncio.create_task(
+            ask(workers, "n-1", "gang", peers=(peer, absent), transport="tcp", devices=("GPU-a",))
+        )
+        while not workers._sessions["dg-1"]._waiting:
+            await asyncio.sleep(0.01)
+        grounds.why = "pod ns/x may get any GPU of the node"
+        grounds.news.set()
+        assert await waiting == TestAnswer(excuse=grounds.why)
     while any(map(is_alive, there)):
         await asyncio.sleep(0.01)
     grounds.why = ""
