@@ -1,10 +1,11 @@
 """The search for bad nodes and links by tests of pairs: what to test next, and what the tests say. Pure.
 
-Two rounds screen everybody. Then each suspect (a node that was in a failed test, or that the ledger suspects) is tested
-with trusted nodes, a new one each time, until it is `red` or has had `CONFIRMATIONS` tests; and some more where these
-leave it open. A pair that failed although both of its nodes are sound otherwise is tested again, which tells a link
-from its nodes. So a run without suspects ends after the screening. While suspects are confirmed the others would wait;
-for `MEANWHILE_ROUNDS` rounds they are screened on, which costs no time.
+Two rounds screen everybody. Then each suspect (a node that was in a failed test, or that the ledger suspects) is
+tested with trusted nodes, a new one each time, until it is `red` or has had `CONFIRMATIONS` tests; and some more where
+these leave it open. A pair that failed although both of its nodes are sound otherwise is tested again, which tells a
+link from its nodes, and ends the search where it explains all of their failures. So a run without suspects ends after
+the screening. While suspects are confirmed the others would wait; for `MEANWHILE_ROUNDS` rounds they are screened on,
+which costs no time.
 
 Red is who is bad with a probability of `RED` and failed beside two different partners, where a failure that the ledger
 remembers is one; a link needs two failures. Amber is who has a failure that nothing else explains. With two nodes the
@@ -141,11 +142,17 @@ class Search:
 
     def _is_open(self, node: str) -> bool:
         """Whether the node is suspect and more tests could settle it."""
-        if len(self.nodes) <= 2 or self.colour(node) == "red":
+        if len(self.nodes) <= 2 or self.colour(node) == "red" or self._is_explained(node):
             return False
         is_suspect = self._before(node) >= SUSPECT or any(test.failed for test in self._of(node))
         limit = CONFIRMATIONS if self._suspicion(node) < SUSPECT else MOST_CONFIRMATIONS
         return is_suspect and self._confirmations[node] < limit
+
+    def _is_explained(self, node: str) -> bool:
+        """Whether all failures of the node are those of links that are bad, and nothing else speaks against it."""
+        failed = {test.pair for test in self._of(node) if test.failed}
+        is_cleared = bool(failed) and self._suspicion(node) < _UNEXPLAINED and self._before(node) < SUSPECT
+        return is_cleared and all(self.link_colour(pair) == "red" for pair in failed)
 
     def _is_trusted(self, node: str) -> bool:
         tests = self._of(node)
@@ -163,6 +170,8 @@ class Search:
         """Pairs that failed, whose nodes have both been fine beside others since."""
         tested = Counter(test.pair for test in self.tests)
         for pair in sorted({test.pair for test in self.tests if test.failed}):
+            if self.link_colour(pair) == "red":
+                continue
             if tested[pair] < LINK_TESTS and all(self._is_fine_without(node, pair) for node in pair.nodes):
                 yield pair
 

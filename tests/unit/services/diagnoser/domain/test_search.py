@@ -52,6 +52,14 @@ def test_a_bad_link_is_told_from_its_nodes() -> None:
     assert reds(search) == []
 
 
+def test_a_bad_link_that_explains_all_failures_ends_the_search() -> None:
+    bad = Pair.of("n-0", "n-3")
+    search = searched(names(4), lambda pair: pair == bad)
+    own = [test for test in search.tests if "n-0" in test.pair.nodes]
+    assert search.link_colour(bad) == "red"
+    assert len(own) < SCREENING_ROUNDS + CONFIRMATIONS
+
+
 def test_without_suspects_the_search_ends_after_the_screening() -> None:
     search = searched(names(8), lambda _pair: False)
     assert len(search.rounds) == SCREENING_ROUNDS
