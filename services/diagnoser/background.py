@@ -1,7 +1,7 @@
 """Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`.
 
 All instances look. A check of the same nodes in the same minute has the same name whoever asks for it, so it is asked
-for once. Nodes that an admin wants back are looked for at once. Beside that they tell, for the scheduler, which nodes
+for once, unless an admin has wanted one of them back since. Nodes that an admin wants back are looked for at once. Beside that they tell, for the scheduler, which nodes
 are suspect by what jobs did on them.
 """
 
@@ -71,4 +71,5 @@ class BackgroundChecks:
 
     def _name(self, nodes: tuple[str, ...]) -> str:
         minute = self._clock.now().replace(second=0, microsecond=0)
-        return hashed_id("dg", AUTHOR, minute.isoformat(), *nodes)
+        recalled = (self._ledger.book.pages[node].wanted_back_at for node in nodes)
+        return hashed_id("dg", AUTHOR, minute.isoformat(), *nodes, *(at.isoformat() for at in recalled if at))

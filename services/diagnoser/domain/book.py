@@ -245,7 +245,8 @@ class Book:
 
     def _diagnosed(self, page: NodePage, part: NodeDiagnosed, at: datetime) -> None:
         page.diagnosed, page.diagnosed_at = part, at
-        page.wanted_back_at = None if part.fresh else page.wanted_back_at
+        if page.wanted_back_at is not None and part.answers(page.wanted_back_at):
+            page.wanted_back_at = None
         for each in part.beliefs:
             prior = LINK_IS_BAD if is_link(each.part) else NODE_IS_BAD
             self._remember(each.part, Belief(each.evidence, each.fails, prior), at)

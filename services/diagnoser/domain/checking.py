@@ -1,9 +1,10 @@
 """Which idle nodes are to be checked in the background now: pure.
 
-Nodes that an admin wants back are tested at once. Suspects and bad nodes are looked at again ten minutes after the last
-news of them, and then once an hour, until they pass. Where an admin has set a schedule, nodes whose last diagnosis is
-too long ago are checked in its hours, too. What is checked gets trusted idle nodes as partners. Machines on which a job
-is, and lost nodes, are left alone: a test of one share of a machine would be felt on the others.
+Nodes that an admin wants back are tested at once, and again ten minutes later where the test was broken off. Suspects
+and bad nodes are looked at again ten minutes after the last news of them, and then once an hour, until they pass. Where
+an admin has set a schedule, nodes whose last diagnosis is too long ago are checked in its hours, too. What is checked
+gets trusted idle nodes as partners. Machines on which a job is, and lost nodes, are left alone: a test of one share of
+a machine would be felt on the others.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def due(book: Book, held: Collection[str], schedule: Schedule, now: datetime) ->
     """The nodes of the next check, with their partners; none where nothing is due."""
     busy = {book.machine(node) for node in held}
     idle = [node for node, page in book.pages.items() if _is_there(page) and book.machine(node) not in busy]
-    back = [node for node in idle if book.pages[node].wanted_back_at is not None]
+    back = [node for node in idle if _is_to_return(book.pages[node], now)]
     suspects = [node for node in idle if _is_doubted(book, node, now) and _was_left_alone(book.pages[node], now)]
     old = [node for node in idle if _is_old(book.pages[node], schedule, now)]
     wanted = list(dict.fromkeys([*back, *suspects, *old]))[:MOST_NODES]
@@ -81,6 +82,15 @@ def _is_there(page: NodePage) -> bool:
 def _is_doubted(book: Book, node: str, now: datetime) -> bool:
     judged = book.pages[node].judged
     return book.belief(node, now).is_suspect or (judged is not None and judged.health != "good")
+
+
+def _is_to_return(page: NodePage, now: datetime) -> bool:
+    """Whether an admin wants it back, and no test for that was begun lately that gave no answer."""
+    if page.wanted_back_at is None:
+        return False
+    if page.diagnosed is None or page.diagnosed_at is None or page.diagnosed.began < page.wanted_back_at:
+        return True
+    return now - page.diagnosed_at >= FIRST_RECHECK
 
 
 def _was_left_alone(page: NodePage, now: datetime) -> bool:

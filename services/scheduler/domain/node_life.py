@@ -91,7 +91,7 @@ def folded(record: NodeRecord, recorded: Recorded) -> NodeRecord:
             return _marked(record, marked, recorded)
         case NodeRecalled() as wanted if record.is_bad:
             return _wanted_back(record, wanted, recorded)
-        case NodeDiagnosed(fresh=True, injected=()):
+        case NodeDiagnosed() as part if record.returning is not None and part.answers(record.returning.since):
             return replace(record, returning=None)
         case NodeJudged() as judged:
             return _judged(record, judged, recorded)

@@ -109,9 +109,8 @@ class NodeHandlers:
         node = self.node(principal, name).life.node
         record = self.registry.record(node.id)
         if record is not None and record.is_bad and not force:
-            if record.returning is None:
-                wanted = NodeRecalled(cluster=node.cluster, node=node.id, by=principal.name, reason=reason)
-                await self._put(wanted, node)
+            wanted = NodeRecalled(cluster=node.cluster, node=node.id, by=principal.name, reason=reason)
+            await self._put(wanted, node)
         elif record is not None and (record.wish or record.suspicion):
             mark = NodeMarked(cluster=node.cluster, node=node.id, wish="Ready", by=principal.name, reason=reason)
             await self._put(mark.model_copy(update={"forced": record.is_bad}), node)

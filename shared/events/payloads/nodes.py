@@ -119,6 +119,16 @@ class NodeDiagnosed(Payload):
     gang: str = ""
     injected: tuple[str, ...] = ()
 
+    def answers(self, recalled_at: Time) -> bool:
+        """Whether this says if a node that was recalled then may return.
+
+        A pass does, and anything wrong that was seen since, in a look that made a test needless, too.
+        """
+        if self.injected:
+            return False
+        is_green = self.verdict == "green"
+        return (self.fresh and is_green) or (self.began >= recalled_at and not is_green)
+
 
 class NodeChanged(Payload):
     """The node's state is another one, or its quarantine is withheld, since too much of a pool would be missing."""

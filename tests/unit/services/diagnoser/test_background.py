@@ -106,6 +106,19 @@ async def test_all_instances_ask_for_the_check_of_a_minute_by_the_same_name() ->
     assert one.names == other.names != later.names
 
 
+async def test_a_node_that_is_wanted_back_again_in_the_same_minute_is_checked_again() -> None:
+    begun, ledger = Begun(), Ledger()
+    background = checks(begun, Held(), ledger=ledger)
+    for seconds in (1, 2):
+        back = ev.NodeRecalled(cluster="main", node="n-1", by="root", reason="a new fan")
+        at = NOW + timedelta(hours=1, seconds=seconds)
+        event = ev.Event.of(back, job="n-1", attempt=0, time=at, owner="", project="")
+        ledger.book.take(Recorded(seconds, "tm.node.main.n-1.recalled", event))
+        begun.running = False
+        await background.look()
+    assert len(set(begun.names)) == 2
+
+
 async def test_suspicions_are_told_each_time_and_checks_do_not_wait_for_them() -> None:
     begun, ledger = Begun(), Ledger()
     background = checks(begun, Held(), ledger=ledger)

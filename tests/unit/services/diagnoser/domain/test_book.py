@@ -155,6 +155,13 @@ def test_a_node_is_wanted_back_until_it_was_tested_and_not_only_looked_at() -> N
     assert book_of(diagnosed(), back, diagnosed(verdict="red")).pages["n-1"].wanted_back_at is None
 
 
+def test_a_problem_that_a_look_has_shown_answers_a_recall_and_what_was_begun_before_it_does_not() -> None:
+    back = ev.NodeRecalled(cluster="main", node="n-1", by="ada", reason="a new fan")
+    assert book_of(back, diagnosed(fresh=False, verdict="red")).pages["n-1"].wanted_back_at is None
+    begun_before = diagnosed(verdict="red", began=NOW - timedelta(seconds=1))
+    assert book_of(back, begun_before).pages["n-1"].wanted_back_at == NOW
+
+
 def judged(health: str) -> ev.NodeJudged:
     return ev.NodeJudged.model_validate({"cluster": "main", "node": "n-1", "health": health})
 

@@ -29,9 +29,11 @@ def book_of(*nodes: str, passed: datetime = NOON) -> Book:
     return book
 
 
-def diagnose(book: Book, node: str, at: datetime, job: str = "", verdict: str = "green") -> None:
+def diagnose(
+    book: Book, node: str, at: datetime, job: str = "", verdict: str = "green", *, fresh: bool = True
+) -> None:
     fields = {"cluster": "main", "node": node, "diagnosis": f"dg-{node}", "began": at, "tookS": 1, "job": job}
-    tell(book, ev.NodeDiagnosed.model_validate({**fields, "verdict": verdict}), node, at)
+    tell(book, ev.NodeDiagnosed.model_validate({**fields, "verdict": verdict, "fresh": fresh}), node, at)
 
 
 def suspect(book: Book, node: str, at: datetime) -> None:
@@ -103,6 +105,18 @@ def test_a_node_that_an_admin_wants_back_is_tested_at_once_unless_a_job_is_on_it
     diagnose(book, "n-2", after(2), verdict="red")
     assert due(book, (), NEVER, after(3)) == ()
     assert due(book, (), NEVER, after(62)) == ("n-2", "n-1", "n-3")
+
+
+def test_a_recalled_node_whose_test_was_broken_off_is_tested_ten_minutes_later_and_at_once_when_recalled_again() -> None:
+    book = book_of("n-1")
+    tell(book, ev.NodeJudged(cluster="main", node="n-1", health="bad"), "n-1", NOON)
+    again = ev.NodeRecalled(cluster="main", node="n-1", by="root", reason="x")
+    tell(book, again, "n-1", after(1))
+    diagnose(book, "n-1", after(2), fresh=False)
+    assert due(book, (), NEVER, after(11)) == ()
+    assert due(book, (), NEVER, after(12)) == ("n-1",)
+    tell(book, again, "n-1", after(3))
+    assert due(book, (), NEVER, after(3)) == ("n-1",)
 
 
 def test_no_share_of_a_machine_is_checked_while_a_job_is_on_another() -> None:

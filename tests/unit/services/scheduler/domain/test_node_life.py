@@ -45,11 +45,12 @@ def judge(health: str) -> ev.NodeJudged:
     return ev.NodeJudged(cluster="main", node="n-0", health=health, reason="a wrong checksum", job="tj-a")
 
 
+LATER = START + timedelta(minutes=1)
 BACK = ev.NodeRecalled(cluster="main", node="n-0", by="root", reason="a new fan")
 
 
 def diagnosed(verdict: str, **more) -> ev.NodeDiagnosed:
-    fields = {"cluster": "main", "node": "n-0", "diagnosis": "dg-a", "began": START, "took_s": 1, "verdict": verdict}
+    fields = {"cluster": "main", "node": "n-0", "diagnosis": "dg-a", "began": LATER, "took_s": 1, "verdict": verdict}
     return ev.NodeDiagnosed.model_validate({**fields, **more})
 
 
@@ -101,7 +102,14 @@ def test_a_suspect_node_is_ready_and_says_why_it_is_suspect():
 
 @pytest.mark.parametrize(
     ("then", "still"),
-    [((), True), ((diagnosed("red"),), False), ((diagnosed("green", fresh=False),), True), ((mark("Ready"),), False)],
+    [
+        ((), True),
+        ((diagnosed("red"),), False),
+        ((diagnosed("red", fresh=False),), False),
+        ((diagnosed("red", began=START),), True),
+        ((diagnosed("green", fresh=False),), True),
+        ((mark("Ready"),), False),
+    ],
 )
 def test_a_bad_node_is_wanted_back_until_it_was_tested(then, still: bool):
     life = lives(NODES, records(record(judge("bad"), BACK, *then)), POOLS, cap_percent=10)["n-0"]
