@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     JOB_STOPPED = 7
     UNEXPECTED = 8
     USAGE_DIFFERS = 9
+    NODE_NOT_TESTED = 10
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

@@ -1,8 +1,8 @@
 """Checks of idle nodes in the background: one at a time, looked for once a minute; see `domain.checking`.
 
 All instances look. A check of the same nodes in the same minute has the same name whoever asks for it, so it is asked
-for once, unless an admin has wanted one of them back since. Nodes that an admin wants back are looked for at once. Beside that they tell, for the scheduler, which nodes
-are suspect by what jobs did on them.
+for once, unless an admin has wanted one of them back since. Nodes that an admin wants back are looked for at once.
+Beside that they tell, for the scheduler, which nodes are suspect by what jobs did on them.
 """
 
 from __future__ import annotations

@@ -251,15 +251,17 @@ class _Run:
         In pairs fresh nodes get some of the others as their partners. Nodes on which others work are left alone.
         """
         examination = self._examination()
-        free = [node for node in self._subject.nodes if node not in self._subject.in_use]
-        sound = tuple(node for node in free if not examination.finding(node).problems)
+        without_problem = [node for node in self._subject.nodes if not examination.finding(node).problems]
+        sound = tuple(node for node in without_problem if node not in self._subject.in_use)
+        spared = self._subject.in_use & set(without_problem) & set(fresh)
         tested = tuple(node for node in sound if node in fresh)
         others = [node for node in sound if node not in fresh]
         partners = others[: max(len(tested), _FEWEST_PARTNERS)] if tested else others
         is_new = bool(tested) or (len(sound) > 1 and not met.as_gang(sound))
         loaded = (*tested, *others) if is_new else ()
         paired = (*tested, *partners) if is_new else ()
-        self._gathered = replace(self._gathered, tested=tested, loaded=loaded, paired=paired, settled=met.links)
+        self._gathered = replace(self._gathered, tested=tested, loaded=loaded, paired=paired)
+        self._gathered = replace(self._gathered, settled=met.links, spared=spared)
 
     def _took_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began_s

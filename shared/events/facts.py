@@ -193,7 +193,8 @@ class NodeFinding(Fact):
     """What a diagnosis found on one node: figures as they were measured, and what is wrong in words.
 
     `doubts` are failures that may be this node's, and are not enough to say so. The verdict is green where there is
-    neither, amber for doubts and a first problem, red for what was seen twice.
+    neither, amber for doubts and a first problem, red for what was seen twice. `untested` says why the node was only
+    looked at although it has no pass: a job is on it, or its tests were broken off.
     """
 
     node: str
@@ -201,6 +202,7 @@ class NodeFinding(Fact):
     figures: dict[str, float] = {}
     doubts: tuple[Sentence, ...] = ()
     verdict: Verdict | None = None
+    untested: Sentence = ""
 
 
 class UsagePhase(StrEnum):

@@ -12,7 +12,7 @@ from trainmaster.client import Client
 from trainmaster.decoding import Document, Fields
 from trainmaster.diagnoses import How, how_long, nodes_of
 from trainmaster.errors import ExitCode, ForbiddenError, InputError, NotFoundError
-from trainmaster.rendering.diagnosis import diagnoses_list, diagnosis_page, is_bad
+from trainmaster.rendering.diagnosis import diagnoses_list, diagnosis_page, is_bad, is_incomplete
 from trainmaster.rendering.heatmap import HeatMap, as_svg
 from trainmaster.rendering.style import text
 
@@ -47,7 +47,8 @@ def command(
 
     For admins; the report of a job's diagnosis is also for those who may see the job. Nodes that jobs hold are looked
     at and not put under load. It goes on where this command, or the platform, is ended meanwhile. The exit code is 1
-    where a node is not green.
+    where a node is not green, and 10 where all are, and some were not tested: a job is on them, or the tests were
+    broken off.
     """
     screen = Screen.here()
     if sum(map(bool, (names, follow, report, cancel, listed))) != 1:
@@ -70,7 +71,9 @@ def command(
     screen.result(output, document, lambda: diagnosis_page(shown))
     if svg is not None:
         _draw(shown, svg)
-    return ExitCode.NODE_NOT_GREEN if is_bad(shown) else ExitCode.OK
+    if is_bad(shown):
+        return ExitCode.NODE_NOT_GREEN
+    return ExitCode.NODE_NOT_TESTED if is_incomplete(shown) else ExitCode.OK
 
 
 def _list(client: Client, screen: Screen, output: str) -> int:

@@ -103,7 +103,7 @@ class Decision:
 class Diagnosis:
     """The look at the nodes before the attempt; `problems` are those of each bad node, by its name.
 
-    `doubts` are what may be wrong with the others.
+    `doubts` are what may be wrong with the others; `untested` says why nodes were only looked at that have no pass.
     """
 
     requested_at: datetime | None
@@ -112,6 +112,7 @@ class Diagnosis:
     bad_nodes: tuple[str, ...]
     problems: Mapping[str, tuple[str, ...]]
     doubts: Mapping[str, tuple[str, ...]]
+    untested: Mapping[str, str]
     node_count: int
 
 
@@ -270,6 +271,7 @@ def _diagnosis(fields: Fields) -> Diagnosis:
         bad_nodes=fields.texts("badNodes"),
         problems={node.text("nodeName"): node.texts("problems") for node in nodes if not node.flag("passed")},
         doubts={node.text("nodeName"): node.texts("doubts") for node in nodes if node.flag("passed")},
+        untested={node.text("nodeName"): node.text("untested") for node in nodes if node.text("untested")},
         node_count=fields.integer("nodeCount", len(nodes)),
     )
 

@@ -165,7 +165,10 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         return
     lasted = f"{date_time(diagnosis.finished_at)}, after {took(diagnosis.requested_at, diagnosis.finished_at)}"
     if diagnosis.passed:
-        yield f"diagnosis: all nodes passed ({diagnosis.node_count}) at {lasted}"
+        whole = f"all nodes passed ({diagnosis.node_count})"
+        part = f"no node failed, but {len(diagnosis.untested)} of {diagnosis.node_count} were not tested,"
+        yield f"diagnosis: {part if diagnosis.untested else whole} at {lasted}"
+        yield from _untested(diagnosis)
         yield from _doubts(diagnosis)
         return
     yield f"diagnosis: failed at {lasted}: {', '.join(diagnosis.bad_nodes[:MOST_BAD_NODES])}"
@@ -173,6 +176,13 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"  {node}: {problem}" for problem in diagnosis.problems.get(node, ()))
     if len(diagnosis.bad_nodes) > MOST_BAD_NODES:
         yield f"  and {len(diagnosis.bad_nodes) - MOST_BAD_NODES} more bad nodes"
+    yield from _untested(diagnosis)
+
+
+def _untested(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from (f"  {node}, not tested: {why}" for node, why in list(diagnosis.untested.items())[:MOST_BAD_NODES])
+    if len(diagnosis.untested) > MOST_BAD_NODES:
+        yield f"  and {len(diagnosis.untested) - MOST_BAD_NODES} more that were not tested"
 
 
 def _doubts(diagnosis: Diagnosis) -> Iterator[str]:

@@ -15,7 +15,6 @@ from trainmaster.rendering.style import by_name, table, text
 NODE_HEADERS: Final = ("NODE", "VERDICT", "TESTED", "WHY")
 _LEFT_OUT: Final = {
     "gpus": "GPUs that were not tested",
-    "excuse": "tests were broken off",
     "limit": "what was in doubt stays so",
     "directories": "directories that the agent cannot look at",
 }
@@ -39,6 +38,11 @@ def is_bad(report: Fields) -> bool:
     return report.text("state") in ("failed", "cancelled") or any(
         node.text("verdict") != "green" for node in report.each("nodes")
     )
+
+
+def is_incomplete(report: Fields) -> bool:
+    """Whether a node without a pass was only looked at."""
+    return any(node.text("untested") for node in report.each("nodes"))
 
 
 def _head(report: Fields) -> Iterator[str]:
@@ -72,7 +76,8 @@ def _means(report: Fields) -> Iterator[str]:
 
 def _node(node: Fields) -> tuple[object, ...]:
     verdict = node.text("verdict")
-    what = "; ".join((*node.texts("problems"), *node.texts("doubts")))
+    untested = f"not tested: {node.text('untested')}" if node.text("untested") else ""
+    what = "; ".join(filter(None, (*node.texts("problems"), *node.texts("doubts"), untested)))
     return node.text("name"), text(verdict, COLOURS.get(verdict, "")), "yes" if node.flag("tested") else "no", what
 
 

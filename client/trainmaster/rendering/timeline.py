@@ -114,7 +114,8 @@ def _stop_requested(data: Fields) -> str:
 
 def _diagnosis_finished(data: Fields) -> str:
     if data.flag("passed"):
-        return "; ".join(filter(None, ("all nodes passed", data.text("message"))))
+        passed = "no node failed" if data.texts("untestedNodes") else "all nodes passed"
+        return "; ".join(filter(None, (passed, data.text("message"))))
     return f"failed: {data.text('message') or _listed(data.texts('badNodes'))}"
 
 

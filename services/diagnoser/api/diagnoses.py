@@ -41,12 +41,13 @@ class Request(BaseModel):
 
 
 class NodeDocument(_Answer):
-    """What a diagnosis says of one node."""
+    """What a diagnosis says of one node; `untested` is why it was only looked at although it has no pass."""
 
     node: str
     name: str
     verdict: str
     tested: bool
+    untested: str = ""
     about: dict[str, str] = Field(default_factory=dict)
     problems: tuple[str, ...]
     doubts: tuple[str, ...]
@@ -61,6 +62,7 @@ class NodeDocument(_Answer):
             name=part.name or part.node,
             verdict=part.verdict,
             tested=part.fresh,
+            untested=part.untested,
             about=dict(part.about),
             problems=part.problems,
             doubts=part.doubts,

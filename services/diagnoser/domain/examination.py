@@ -82,7 +82,15 @@ class Examination:
             doubts=tuple(doubts),
             figures=judge(node, readings[-1], (), self._floors).figures,
             verdict="red" if is_red else "amber" if problems or doubts else "green",
+            untested=self._untested(node),
         )
+
+    def _untested(self, node: str) -> str:
+        """Why a node without a pass was only looked at, where that is nothing against it."""
+        excuse = self._all.excuses.get(node, "")
+        if excuse:
+            return f"its tests were broken off: {excuse}"
+        return "a job was on it already" if node in self._all.spared else ""
 
     @cached_property
     def _odd_ones(self) -> dict[str, list[str]]:

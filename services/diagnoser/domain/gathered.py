@@ -56,8 +56,9 @@ class Gathered:
 
     Of the nodes that are `loaded` those that are `tested` have no pass; the others are their partners, or meet them as
     a gang. Links that are `settled` are known to be fine. `devices` are the GPUs that are tested, `wanted` what they
-    were called before it was known which these are. Nodes with an excuse are left out, and not to blame for it.
-    `cut_short` says why tests ended before all was known.
+    were called before it was known which these are. Nodes with an excuse are left out, and not to blame for it; those
+    that are `spared` have no pass, and are not tested since a job is on them. `cut_short` says why
+    tests ended before all was known.
     """
 
     nodes: tuple[str, ...]
@@ -80,6 +81,7 @@ class Gathered:
     wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
     cut_short: str = ""
     in_use: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
     leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 

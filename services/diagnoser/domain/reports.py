@@ -63,4 +63,5 @@ def part_of(
         stages=examination.stages(node),
         gang=examination.gang if examination.was_loaded(node) else "",
         injected=occasion.injected,
+        untested=finding.untested,
     )

@@ -60,20 +60,29 @@ def conclude(findings: Iterable[NodeFinding], names: Mapping[str, str]) -> Diagn
     bad = [finding for finding in ordered if finding.problems]
     named = [f"{names.get(finding.node, finding.node)}: {', '.join(finding.problems)}" for finding in bad[:MAX_NAMED]]
     more = [f"and {len(bad) - MAX_NAMED} more nodes"] if len(bad) > MAX_NAMED else []
+    untested = [finding for finding in ordered if finding.untested]
     return DiagnosisFinished(
         passed=not bad,
         bad_nodes=tuple(finding.node for finding in bad),
-        message="; ".join([*named, *more]),
+        message="; ".join([*named, *more, *_not_tested(untested, names)]),
         findings=_told(ordered),
         node_count=len(ordered),
         doubtful_nodes=tuple(finding.node for finding in sorted(ordered, key=_most_doubts) if _is_doubtful(finding)),
+        untested_nodes=tuple(finding.node for finding in untested),
     )
+
+
+def _not_tested(untested: Sequence[NodeFinding], names: Mapping[str, str]) -> Iterator[str]:
+    for finding in untested[:MAX_NAMED]:
+        yield f"{names.get(finding.node, finding.node)} was not tested: {finding.untested}"
+    if len(untested) > MAX_NAMED:
+        yield f"and {len(untested) - MAX_NAMED} more nodes were not tested"
 
 
 def _told(findings: Sequence[NodeFinding]) -> tuple[NodeFinding, ...]:
     """As many as one event holds, those with something wrong before the others; a node's part of the report has all."""
     kept, size = [], 0
-    for finding in sorted(findings, key=lambda finding: finding.verdict == "green"):
+    for finding in sorted(findings, key=lambda finding: finding.verdict == "green" and not finding.untested):
         size += len(finding.model_dump_json(by_alias=True).encode())
         if size > FINDINGS_MAX_BYTES:
             break

@@ -13,7 +13,8 @@ class NodeVerdict(Answer):
     """What a diagnosis says of one node: what is wrong with it, in words, and the figures that were measured.
 
     `doubts` are failures that may be somebody else's, or of the moment; they fail nothing. `verdict` is green, amber or
-    red, and null in records from before there was one.
+    red, and null in records from before there was one. `untested` says why the node was only looked at although it has
+    no pass: a job is on it, or its tests were broken off.
     """
 
     node: str
@@ -22,6 +23,7 @@ class NodeVerdict(Answer):
     verdict: str | None
     problems: list[str]
     doubts: list[str]
+    untested: str
     figures: dict[str, float]
 
 
@@ -61,6 +63,7 @@ class Diagnosis(Answer):
                     verdict=finding.verdict,
                     problems=list(finding.problems),
                     doubts=list(finding.doubts),
+                    untested=finding.untested,
                     figures=finding.figures,
                 )
                 for finding in told.findings

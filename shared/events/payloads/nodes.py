@@ -88,7 +88,7 @@ class NodeDiagnosed(Payload):
     purpose, and nothing follows from it. `fresh` is false where an earlier pass held: then only facts were looked at,
     and other nodes may have been tested with it. A pass covers `stages` of devices, and the `gang` (a name made of ids
     of nodes) that passed together. `about` says with what it was tested: `transport`, versions, `without` why not by
-    PyTorch.
+    PyTorch. `untested` says why a node without a pass was only looked at: a job is on it, or its tests were broken off.
     """
 
     TYPE = "trainmaster.node.diagnosed.v1"
@@ -118,6 +118,7 @@ class NodeDiagnosed(Payload):
     stages: tuple[str, ...] = ()
     gang: str = ""
     injected: tuple[str, ...] = ()
+    untested: Sentence = ""
 
     def answers(self, recalled_at: Time) -> bool:
         """Whether this says if a node that was recalled then may return.

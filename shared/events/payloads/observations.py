@@ -62,8 +62,9 @@ class DiagnosisRequested(Payload):
 class DiagnosisFinished(Payload):
     """The outcome of a diagnosis: which nodes failed, and why.
 
-    `doubtful_nodes` are amber without having failed: to be avoided where others are free, the most doubtful first. Of
-    very many nodes (`node_count`) the findings of some that are green are left out.
+    `doubtful_nodes` are amber without having failed: to be avoided where others are free, the most doubtful first.
+    `untested_nodes` were only looked at although they have no pass; `message` says why, and they fail nothing. Of very
+    many nodes (`node_count`) the findings of some that are green are left out.
     """
 
     TYPE = "trainmaster.diagnosis.finished.v1"
@@ -78,6 +79,7 @@ class DiagnosisFinished(Payload):
     round: int = 1
     doubtful_nodes: tuple[str, ...] = ()
     node_count: int = 0
+    untested_nodes: tuple[str, ...] = ()
 
     @property
     def part(self) -> str:

@@ -252,6 +252,18 @@ def test_where_all_is_green_the_exit_code_is_zero(command: Command, platform: Fa
     assert command("diagnose", "vm-1").code == 0
 
 
+def test_where_a_node_could_not_be_tested_the_exit_code_and_the_page_tell(
+    command: Command, platform: FakePlatform
+) -> None:
+    untested = {**part(2), "tested": False, "untested": "a job was on it already"}
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": [part(1), untested]}))
+    shown = command("diagnose", "vm-1")
+    assert shown.code == ExitCode.NODE_NOT_TESTED
+    assert "not tested: a job was on it already" in shown.out
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json({**REPORT, "nodes": [part(1, "red", "slow"), untested]}))
+    assert command("diagnose", "vm-1").code == ExitCode.NODE_NOT_GREEN
+
+
 def test_a_diagnosis_that_was_begun_before_is_followed_again_over_a_restart(
     command: Command, platform: FakePlatform
 ) -> None:

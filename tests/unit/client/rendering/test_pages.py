@@ -106,6 +106,19 @@ class TestDescription:
                 ],
             ),
             (
+                {
+                    **times,
+                    "passed": True,
+                    "badNodes": [],
+                    "nodeCount": 2,
+                    "nodes": [sound, sound | {"nodeName": "beta", "untested": "a job was on it already"}],
+                },
+                [
+                    "diagnosis: no node failed, but 1 of 2 were not tested, at 2026-01-02 12:00:01Z, after 1.0s",
+                    "  beta, not tested: a job was on it already",
+                ],
+            ),
+            (
                 {**times, "finishedAt": None, "passed": None, "badNodes": [], "nodes": []},
                 ["diagnosis: asked for at 2026-01-02 12:00:00Z, not finished"],
             ),

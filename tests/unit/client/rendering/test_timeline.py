@@ -71,6 +71,11 @@ def change(index: int, state: str, **ended: Any) -> dict[str, Any]:
         ("diagnosis.finished", {"passed": False, "badNodes": ["a"], "message": "vm-1: slow"}, "failed: vm-1: slow"),
         ("diagnosis.finished", {"passed": False, "badNodes": ["a"]}, "failed: a"),
         (
+            "diagnosis.finished",
+            {"passed": True, "untestedNodes": ["a"], "message": "vm-1 was not tested: a pod came"},
+            "no node failed; vm-1 was not tested: a pod came",
+        ),
+        (
             "retry.decided",
             {"retry": True, "reason": "r", "line": "boom", "budgetLeft": 1, "notBefore": "2026-01-02T12:00:05.000Z"},
             "retry: r: boom, 1 left, not before 12:00:05.000",

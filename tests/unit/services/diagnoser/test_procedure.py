@@ -336,6 +336,14 @@ async def test_nodes_that_others_work_on_are_not_put_under_load() -> None:
     assert {request.node for request in cluster.tests} == {"n-3", "n-4"}
 
 
+async def test_a_node_that_others_work_on_is_told_as_untested_unless_its_pass_holds() -> None:
+    book = Book()
+    remember(book, await examined(Cluster(), FOUR[:1]), FOUR[:1])
+    examination = await examined(Cluster(), in_use=frozenset({"n-1", "n-2"}), book=book)
+    untested = {node: examination.finding(node).untested for node in FOUR}
+    assert untested == dict.fromkeys(FOUR, "") | {"n-2": "a job was on it already"}
+
+
 async def test_workers_are_ended_also_where_nobody_waits_any_more() -> None:
     cluster, asked = Cluster(), iter([True, False])
 
@@ -509,6 +517,7 @@ async def test_a_node_with_an_excuse_is_left_out_and_neither_it_nor_its_partners
     examination = await examined(interrupted, **devices)
     assert set(verdicts(examination).values()) == {"green"}
     assert examination.about("n-2")["excuse"] == "a pod came"
+    assert examination.finding("n-2").untested == "its tests were broken off: a pod came"
     assert [node for node in FOUR if examination.was_tested(node)] == ["n-1", "n-3", "n-4"]
     assert examination.stages("n-2") == ()
     assert "n-2" in interrupted.cancelled or test == "begin"

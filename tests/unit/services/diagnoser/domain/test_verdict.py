@@ -78,6 +78,13 @@ def test_nodes_that_are_all_well_pass():
     assert (outcome.passed, outcome.bad_nodes, outcome.message) == (True, (), "")
 
 
+def test_nodes_that_were_not_tested_are_told_and_fail_nothing():
+    excused = NodeFinding(node="n-1", untested="its tests were broken off: a pod came", verdict="green")
+    outcome = conclude([excused, NodeFinding(node="n-2")], {"n-1": "vm-1"})
+    assert (outcome.passed, outcome.untested_nodes) == (True, ("n-1",))
+    assert outcome.message == "vm-1 was not tested: its tests were broken off: a pod came"
+
+
 def test_a_long_list_is_cut():
     outcome = conclude([NodeFinding(node=f"n-{number:03}", problems=("bad",)) for number in range(30)], {})
     assert len(outcome.bad_nodes) == 30
