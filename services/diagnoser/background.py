@@ -61,13 +61,14 @@ class BackgroundChecks:
             await self._ledger.tell_suspicions()
         except BusUnavailableError as error:
             self._log.warning("suspicions_not_told", reason=error.message)
-        nodes = due(self._ledger.book, self._holdings.held(), self._schedule, self._clock.now())
-        if not nodes or self._on_demand.is_under_way(AUTHOR):
+        found = due(self._ledger.book, self._holdings.held(), self._schedule, self._clock.now())
+        if not found.nodes or self._on_demand.is_under_way(AUTHOR):
             return
         try:
-            await self._on_demand.request(AUTHOR, Wanted(nodes, thorough=False, idle_only=True), self._name(nodes))
+            wanted = Wanted(found.nodes, thorough=found.thorough, idle_only=True)
+            await self._on_demand.request(AUTHOR, wanted, self._name(found.nodes))
         except TrainmasterError as error:
-            self._log.warning("check_not_begun", nodes=list(nodes), reason=error.message)
+            self._log.warning("check_not_begun", nodes=list(found.nodes), reason=error.message)
 
     def _name(self, nodes: tuple[str, ...]) -> str:
         minute = self._clock.now().replace(second=0, microsecond=0)

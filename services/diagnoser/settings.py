@@ -22,7 +22,7 @@ class CheckingSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    check_every_h: float = Field(0.0, ge=0, description="hours after which an idle node is checked again; 0 is never")
+    check_every_h: float = Field(0.0, ge=0, description="hours after which an idle node is tested again; 0 is never")
     check_hours: str = Field("", description="hours of the day, UTC, for that, such as 1-5; empty is all day")
 
     @field_validator("check_hours")
