@@ -25,15 +25,17 @@ from pydantic import SecretStr
 from deploy.local.children import Child, ChildSpec, await_nats, free_port, nats_server_command
 from deploy.local.home import Home, HomeError, RunningPlatform, Secrets, write_private
 from deploy.local.nats_store import mend_store
+from deploy.local.probe_settings import PROBE_FAULTS, refuse_wrong_faults, refuse_wrong_python
 from deploy.local.readiness import await_ready
 from deploy.nats.config import nats_config
 from deploy.variables import all_variables
 from services.diagnoser.bootstrap import bootstrap as bootstrap_diagnoser
-from services.diagnoser.settings import CheckingSettings, DiagnoserSettings
+from services.diagnoser.settings import CheckingSettings, DiagnoserSettings, LimitSettings
 from services.logs.bootstrap import bootstrap as bootstrap_logs
 from services.logs.settings import KeepingSettings, LogsSettings, TensorBoardSettings
 from services.scheduler.bootstrap import bootstrap as bootstrap_scheduler
 from services.scheduler.domain.split import Split
+from services.scheduler.engines.local.inventory import divided, look_at_machine
 from services.scheduler.settings import QuarantineSettings, SchedulerSettings
 from services.submitter.bootstrap import bootstrap as bootstrap_submitter
 from services.submitter.settings import ArchiveSettings, SubmitterSettings
@@ -96,6 +98,10 @@ async def run_platform(options: LaunchOptions, stopping: asyncio.Event, on_ready
     `on_ready` is called in a thread once everything answers.
     """
     refuse_misspelt(all_variables(), os.environ)
+    refuse_wrong_python(os.environ)
+    if os.environ.get(PROBE_FAULTS):
+        machine = await asyncio.to_thread(look_at_machine)
+        refuse_wrong_faults(os.environ, [offer.id for offer in divided(machine, options.split)])
     secrets = options.home.prepare()
     with options.home.hold():
         await _Platform(options, secrets, stopping, on_ready).run()
@@ -192,7 +198,8 @@ class _Platform:
             self._common("watchdog") | assets | {"home": root, "webhook_networks": networks}
         )
         checking = read_settings(CheckingSettings, os.environ).model_dump()
-        diagnoser = DiagnoserSettings.model_validate(self._common("diagnoser") | checking | {"home": root})
+        limits = read_settings(LimitSettings, os.environ).model_dump()
+        diagnoser = DiagnoserSettings.model_validate(self._common("diagnoser") | checking | limits | {"home": root})
         services = await asyncio.gather(
             bootstrap_submitter(submitter),
             bootstrap_scheduler(scheduler),

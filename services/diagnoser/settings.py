@@ -32,11 +32,11 @@ class CheckingSettings(BaseModel):
         return text
 
 
-class DiagnoserSettings(ServiceSettings, CheckingSettings):
+class LimitSettings(BaseModel):
     """How long nodes may take to answer, and what they must have at least."""
 
-    nats_user: str = "diagnoser"
-    home: Path = Field(Path.home() / ".trainmaster", description="directory that holds the read model")
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     probe_deadline_s: float = Field(30.0, gt=0, le=50, description="time within which each node is to be measured")
     floor_disk_free_mib: int = Field(_FLOORS.disk_free_bytes // MIB, ge=0, description="free room on the disk")
     floor_shm_free_mib: int = Field(_FLOORS.shm_free_bytes // MIB, ge=0, description="free room in /dev/shm")
@@ -44,6 +44,25 @@ class DiagnoserSettings(ServiceSettings, CheckingSettings):
     floor_open_files: int = Field(_FLOORS.open_files, ge=0, description="files that a process may open")
     limit_gemm_ms: float = Field(_FLOORS.gemm_ms, gt=0, description="time of the matrix multiplication")
     limit_clock_skew_s: float = Field(_FLOORS.clock_skew_s, ge=0, description="how far a clock may be off")
+
+    @property
+    def floors(self) -> Floors:
+        """What a node must have at least, or at most."""
+        return Floors(
+            disk_free_bytes=self.floor_disk_free_mib * MIB,
+            shm_free_bytes=self.floor_shm_free_mib * MIB,
+            memory_free_bytes=self.floor_memory_free_mib * MIB,
+            open_files=self.floor_open_files,
+            gemm_ms=self.limit_gemm_ms,
+            clock_skew_s=self.limit_clock_skew_s,
+        )
+
+
+class DiagnoserSettings(ServiceSettings, CheckingSettings, LimitSettings):
+    """What the service must be told."""
+
+    nats_user: str = "diagnoser"
+    home: Path = Field(Path.home() / ".trainmaster", description="directory that holds the read model")
 
     @property
     def schedule(self) -> Schedule:
@@ -59,15 +78,3 @@ class DiagnoserSettings(ServiceSettings, CheckingSettings):
     def ledger_file(self) -> Path:
         """Where the ledger of node health is."""
         return self.home / "readmodels" / "diagnoser-ledger.sqlite"
-
-    @property
-    def floors(self) -> Floors:
-        """What a node must have at least, or at most."""
-        return Floors(
-            disk_free_bytes=self.floor_disk_free_mib * MIB,
-            shm_free_bytes=self.floor_shm_free_mib * MIB,
-            memory_free_bytes=self.floor_memory_free_mib * MIB,
-            open_files=self.floor_open_files,
-            gemm_ms=self.limit_gemm_ms,
-            clock_skew_s=self.limit_clock_skew_s,
-        )
