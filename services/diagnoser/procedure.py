@@ -168,6 +168,7 @@ class _Run:
             profiles=subject.profiles,
             leaves=subject.leaves,
             in_use=subject.in_use,
+            injections=subject.injections,
         )
 
     async def examined(

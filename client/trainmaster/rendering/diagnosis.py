@@ -17,6 +17,7 @@ _LEFT_OUT: Final = {
     "gpus": "GPUs that were not tested",
     "limit": "what was in doubt stays so",
     "directories": "directories that the agent cannot look at",
+    "unmet": "pretended faults that no test has met",
 }
 LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
 

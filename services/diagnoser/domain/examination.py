@@ -27,6 +27,7 @@ from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.passes import gang_name, stages_of_devices
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import LIMIT_ON_CPUS, stages_of_gang
+from services.diagnoser.domain.unmet import unmet
 from services.diagnoser.domain.verdict import broken, judge
 from shared.events import FigureMeasured, NodeFinding, PairMeasured, PartBelief
 
@@ -143,6 +144,7 @@ class Examination:
         unlooked = ", ".join(reading.measurement.unlooked) if reading else ""
         limit = self._all.cut_short if self.was_loaded(node) else ""
         beside = {"gpus": why, "excuse": excuse, "directories": unlooked, "limit": limit}
+        beside["unmet"] = ", ".join(unmet(node, self._all))
         return told | {name: each for name, each in beside.items() if each}
 
     def stages(self, node: str) -> tuple[str, ...]:

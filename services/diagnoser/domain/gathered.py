@@ -9,6 +9,7 @@ from services.diagnoser.domain.beliefs import Belief
 from services.diagnoser.domain.book import Book
 from services.diagnoser.domain.comparing import Comparison
 from services.diagnoser.domain.devices import Devices, Kind, Looks
+from services.diagnoser.domain.injection import Injection
 from services.diagnoser.domain.pairing import Pair
 from services.diagnoser.domain.readings import Reading
 from services.diagnoser.domain.stages import EVERYTHING, Profile
@@ -84,6 +85,7 @@ class Gathered:
     spared: frozenset[str] = frozenset()
     leaves: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    injections: tuple[Injection, ...] = ()
 
     def name(self, node: str) -> str:
         """What people call the node."""

@@ -50,6 +50,7 @@ _OF_LINKS: Final = frozenset({"slow-link", "damaged-link"})
 _OF_SEVERAL_NODES: Final = frozenset({"flaky", "wrong-collective"})
 _OF_DEVICES: Final = frozenset({"slow-device", "slow-memory", "corrupt-gemm", "missing-device", "memory-errors"})
 _OF_GPUS: Final = frozenset({"memory-errors"})
+_OF_PLACES: Final = frozenset({"read-only", "unreachable"})
 _PARTS: Final = frozenset({"slow-link", "flaky", "slow-device", "slow-memory"})
 _DAY_S: Final = 86_400
 _CPU_PREFIX: Final = "cpu-"
@@ -109,6 +110,8 @@ def _read(text: str, id_of: Mapping[str, str]) -> Injection:
         raise _MistakeError(f"there is no fault {kind!r}; there are {', '.join(_EXAMPLES)}")
     if len(fields) != example.count(":") or not all(fields):
         raise _MistakeError(f"write it as {example}")
+    if kind in _OF_PLACES and not fields[-1].startswith("/"):
+        raise _MistakeError(f"{fields[-1]!r} is no absolute path; give the directory from the root, such as /data")
     if kind in _OF_SEVERAL_NODES and len(set(id_of.values())) < 2:
         raise _MistakeError("it shows in tests of several nodes, and only one is diagnosed; name more nodes")
     nodes = _link(fields[0], id_of) if kind in _OF_LINKS else (_node(fields[0], id_of),)

@@ -133,6 +133,16 @@ async def test_a_pretended_fault_is_found_and_named_and_nobody_else_is_blamed(
     assert words in told(examination, node)
 
 
+async def test_pretended_faults_that_no_test_has_met_are_told() -> None:
+    others_out = [f"silent:{node}" for node in FOUR[1:]]
+    alone = await examined(
+        Cluster(), FOUR, "wrong-collective:n-1", "flaky:n-1:1", "slow-link:n-1-n-2:0.5", "clock-skew:n-1:9", *others_out
+    )
+    assert alone.about("n-1")["unmet"] == "wrong-collective:n-1, flaky:n-1:1, slow-link:n-1-n-2:0.5"
+    met = await examined(Cluster(), FOUR, "wrong-collective:n-1", "slow-link:n-1-n-2:0.5", "slow-memory:n-1:cpu-0:0.9")
+    assert "unmet" not in met.about("n-1")
+
+
 async def test_a_damaged_link_is_told_from_its_nodes() -> None:
     examination = await examined(Cluster(), FOUR, "damaged-link:n-1-n-3")
     (pair,) = (each for each in examination.pairs("n-1") if each.second == "n-3")

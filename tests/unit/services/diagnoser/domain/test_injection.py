@@ -44,6 +44,8 @@ def test_a_link_of_nodes_whose_names_have_dashes_is_cut_where_two_nodes_come_out
         ("slow-link:n-1-n-9:0.5", "'n-1-n-9' are no two nodes of this diagnosis with a dash between"),
         ("slow-link:n-1-gpu-node-1:0.5", "'n-1-gpu-node-1' are no two nodes of this diagnosis"),
         ("damaged-link:n-1", "'n-1' are no two nodes of this diagnosis"),
+        ("read-only:n-1:data", "'data' is no absolute path; give the directory from the root, such as /data"),
+        ("unreachable:n-1:./data", "'./data' is no absolute path"),
         ("clock-skew:n-1:inf", "'inf' is no number"),
         ("clock-skew:n-1:-86401", "-86401 s are too many; give up to a day"),
     ],
