@@ -185,7 +185,7 @@ class OnDemand:
         told = {each.first.diagnosis for each in reports}
         found: list[tuple[Check | None, Listed | None]] = [(checks.get(each.first.diagnosis), each) for each in reports]
         found += [(check, None) for check in list(checks.values())[-limit:] if check.id not in told]
-        return sorted(found, key=_began, reverse=True)[:limit]
+        return sorted(found, key=_asked_at, reverse=True)[:limit]
 
     async def _caught_up(self) -> None:
         await self._ledger.caught_up.wait()
@@ -238,11 +238,11 @@ class OnDemand:
         return {by_name[name]: known[by_name[name]] for name in names}
 
 
-def _began(listed: tuple[Check | None, Listed | None]) -> datetime:
+def _asked_at(listed: tuple[Check | None, Listed | None]) -> datetime:
     check, report = listed
-    if report is not None:
-        return report.first.began
-    return check.requested_at if check is not None else datetime.min.replace(tzinfo=UTC)
+    if check is not None:
+        return check.requested_at
+    return report.first.began if report is not None else datetime.min.replace(tzinfo=UTC)
 
 
 def _must_be_admin(principal: Principal) -> None:

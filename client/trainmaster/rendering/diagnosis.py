@@ -19,13 +19,15 @@ _LEFT_OUT: Final = {
     "directories": "directories that the agent cannot look at",
     "unmet": "pretended faults that no test has met",
 }
-LIST_HEADERS: Final = ("DIAGNOSIS", "BEGAN", "STATE", "NODES", "TOOK", "PRETENDED")
+LIST_HEADERS: Final = ("DIAGNOSIS", "ASKED", "BY", "STATE", "NODES", "TOOK", "PRETENDED")
 
 
 def diagnosis_page(report: Fields) -> RenderableType:
     """The report."""
     parts: list[RenderableType] = [text(line) for line in _head(report)]
-    parts.append(table(NODE_HEADERS, (_node(node) for node in by_name(report.each("nodes")))))
+    nodes = by_name(report.each("nodes"))
+    if nodes:
+        parts.append(table(NODE_HEADERS, map(_node, nodes)))
     return Group(*parts, *measurements(report))
 
 
@@ -84,5 +86,6 @@ def _node(node: Fields) -> tuple[object, ...]:
 
 def _listed(report: Fields) -> tuple[object, ...]:
     took = f"{report.number('tookS'):.1f} s" if report.document.get("tookS") is not None else ""
-    began, nodes = date_time(report.time("began")), report.integer("nodeCount")
-    return report.text("id"), began, report.text("state"), nodes, took, ", ".join(report.texts("injected"))
+    asked = date_time(report.time("requestedAt") or report.time("began"))
+    who, state, nodes = report.text("by") or "a job", report.text("state"), report.integer("nodeCount")
+    return report.text("id"), asked, who, state, nodes, took, ", ".join(report.texts("injected"))

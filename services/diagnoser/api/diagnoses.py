@@ -72,13 +72,18 @@ class NodeDocument(_Answer):
 
 
 class DiagnosisDocument(_Answer):
-    """A diagnosis: how far it is, and its report as far as it is on record."""
+    """A diagnosis: how far it is, and its report as far as it is on record.
+
+    `by` is the admin who asked for it, `schedule` for checks in the background, and empty where it is a job's.
+    """
 
     id: str
     state: str
     message: str = ""
     job: str = ""
     attempt: int = 0
+    by: str = ""
+    requested_at: Time
     began: Time
     took_s: float | None = None
     budget_s: float | None = None
@@ -100,6 +105,8 @@ class DiagnosisDocument(_Answer):
             message=check.message if check else "",
             job=first.job if first else "",
             attempt=first.attempt if first else 0,
+            by=check.requested.by if check else "",
+            requested_at=check.requested_at if check else first.began if first else None,
             began=(check.began_at or check.requested_at) if check else first.began if first else None,
             took_s=first.took_s if first else None,
             budget_s=check.requested.budget_s if check else None,

@@ -175,10 +175,20 @@ def test_a_job_that_was_not_diagnosed_has_no_report(command: Command, platform: 
 
 
 def test_reports_on_record_are_listed(command: Command, platform: FakePlatform) -> None:
-    listed = {"id": "dg-1", "state": "finished", "began": "2026-01-02T12:00:01Z", "nodeCount": 4, "tookS": 3.25}
-    platform.on("GET", "/v1/diagnoses", of_json({"items": [{**listed, "injected": ["silent:vm-1"]}], "next": None}))
-    _, line = command("diagnose", "--list").out.splitlines()
-    assert line.split() == ["dg-1", "2026-01-02", "12:00:01Z", "finished", "4", "3.2", "s", "silent:vm-1"]
+    times = {"requestedAt": "2026-01-02T12:00:01Z", "began": "2026-01-02T12:05:00Z"}
+    listed = {"id": "dg-1", "by": "ada", "state": "finished", **times, "nodeCount": 4, "tookS": 3.25}
+    of_job = {"id": "tj-a-1", "by": "", "state": "finished", "began": "2026-01-02T11:00:00Z", "nodeCount": 1}
+    items = [{**listed, "injected": ["silent:vm-1"]}, of_job]
+    platform.on("GET", "/v1/diagnoses", of_json({"items": items, "next": None}))
+    _, line, other = command("diagnose", "--list").out.splitlines()
+    assert line.split() == ["dg-1", "2026-01-02", "12:00:01Z", "ada", "finished", "4", "3.2", "s", "silent:vm-1"]
+    assert other.split() == ["tj-a-1", "2026-01-02", "11:00:00Z", "a", "job", "finished", "1"]
+
+
+def test_a_diagnosis_without_a_report_shows_no_empty_table(command: Command, platform: FakePlatform) -> None:
+    failed = {**BEGUN, "state": "failed", "message": "jobs got nodes of it"}
+    platform.on("GET", "/v1/diagnoses/dg-1", of_json(failed))
+    assert command("diagnose", "public").out.splitlines() == ["diagnosis dg-1: failed", "jobs got nodes of it"]
 
 
 def test_nodes_that_jobs_hold_are_told_by_name(command: Command, platform: FakePlatform) -> None:
