@@ -182,7 +182,7 @@ def test_reports_on_record_are_listed(command: Command, platform: FakePlatform) 
     platform.on("GET", "/v1/diagnoses", of_json({"items": items, "next": None}))
     _, line, other = command("diagnose", "--list").out.splitlines()
     assert line.split() == ["dg-1", "2026-01-02", "12:00:01Z", "ada", "finished", "4", "3.2", "s", "silent:vm-1"]
-    assert other.split() == ["tj-a-1", "2026-01-02", "11:00:00Z", "a", "job", "finished", "1"]
+    assert other.split() == ["tj-a-1", "2026-01-02", "11:00:00Z", "a", "job", "finished", "1", "-", "-"]
 
 
 def test_a_diagnosis_without_a_report_shows_no_empty_table(command: Command, platform: FakePlatform) -> None:

@@ -6,6 +6,8 @@ from services.submitter.domain.job_documents import JobDocument
 from shared import events as ev
 from tests.support.jobs import START, job_after, placed, submitted
 
+ON_IT = "a job was on it already"
+
 
 def test_a_failed_job_tells_who_failed_and_what_was_decided() -> None:
     exit_status = ev.ReplicaExit(code=3)
@@ -86,7 +88,7 @@ def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
     assert waiting is not None
     assert (waiting.passed, waiting.finished_at, waiting.nodes) == (None, None, [])
     findings = (
-        ev.NodeFinding(node="n-1", figures={"gemm_ms": 3}, doubts=("a test failed",), verdict="amber"),
+        ev.NodeFinding(node="n-1", figures={"gemm_ms": 3}, doubts=("a test failed",), verdict="amber", untested=ON_IT),
         ev.NodeFinding(node="n-2", problems=("CPU 0 computes wrong",)),
     )
     finished = ev.DiagnosisFinished(passed=False, bad_nodes=("n-2",), message="beta: CPU 0", findings=findings)
@@ -103,6 +105,7 @@ def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
             "verdict": "amber",
             "problems": [],
             "doubts": ["a test failed"],
+            "untested": ON_IT,
             "figures": {"gemm_ms": 3.0},
         },
         {
@@ -112,6 +115,7 @@ def test_a_diagnosis_tells_its_verdict_about_each_node() -> None:
             "verdict": None,
             "problems": ["CPU 0 computes wrong"],
             "doubts": [],
+            "untested": "",
             "figures": {},
         },
     ]
