@@ -265,15 +265,24 @@ class TestHalfWrittenFiles:
 
 
 def runner_of(job: str) -> int:
-    """The first process on this machine that belongs to the job: its end is the end of the others."""
-    for environ in sorted(Path("/proc").glob("[0-9]*/cmdline"), key=lambda path: int(path.parent.name)):
-        try:
-            command = environ.read_bytes()
-        except OSError:
-            continue
-        if b"runner.py" in command and any(f"{job}-1".encode() in link for link in _open_files(environ.parent)):
-            return int(environ.parent.name)
-    raise AssertionError(f"{job} has no runner")
+    """The topmost process on this machine that belongs to the job: its end is the end of the others."""
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    runners = {pid for pid in pids if _runs(pid, job)}
+    (top,) = (pid for pid in runners if _parent(pid) not in runners)
+    return top
+
+
+def _runs(pid: int, job: str) -> bool:
+    process = Path(f"/proc/{pid}")
+    try:
+        command = (process / "cmdline").read_bytes()
+        return b"runner.py" in command and any(f"{job}-1".encode() in link for link in _open_files(process))
+    except OSError:
+        return False
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _open_files(process: Path) -> Iterator[bytes]:
