@@ -24,6 +24,7 @@ Alone = Literal["compute", "memory", "hostDevice"]
 
 LIMIT_S: Final = 80.0
 GPU_LIMIT_S: Final = 420.0
+ONE_GPU_NODE_LIMIT_S: Final = 215.0
 # The looks before the tests, where all nodes answer, and ending the workers behind them.
 LOOKS_S: Final = 20.0
 END_S: Final = 5.0
@@ -76,7 +77,9 @@ class Plan:
 
 def limit_s(plan: Plan) -> float:
     """After so many seconds no further test is waited for, NVIDIA's own left aside."""
-    return GPU_LIMIT_S if plan.gpu else LIMIT_S
+    if not plan.gpu:
+        return LIMIT_S
+    return GPU_LIMIT_S if len(plan.nodes) > 1 else ONE_GPU_NODE_LIMIT_S
 
 
 def left_s(plan: Plan, took_s: float) -> float:

@@ -68,3 +68,8 @@ def test_all_pairs_of_a_few_shares_of_one_machine_are_counted() -> None:
 
 def test_tests_are_limited_by_what_is_promised() -> None:
     assert (limit_s(plan(4)), limit_s(plan(256, gpus=True))) == (80, 420)
+
+
+@pytest.mark.parametrize(("planned", "at_most_s"), [(plan(1, gpus=True), 240), (plan(256, gpus=True), 480)])
+def test_gpus_are_tested_within_what_is_promised_also_with_suspects(planned: Plan, at_most_s: float) -> None:
+    assert most_s(planned) <= at_most_s
