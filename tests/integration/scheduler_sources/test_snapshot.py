@@ -53,7 +53,9 @@ async def test_commands_in_its_configuration_are_not_run(tree: WorkTree, tmp_pat
 
 async def test_objects_of_others_are_not_reached(tree: WorkTree, tmp_path: Path):
     other = WorkTree.make(tmp_path / "other")
-    foreign = other.commit(secret="theirs")
+    own = {path.name for path in (tree.path / ".git" / "objects").iterdir()}
+    commits = (other.commit(secret=f"theirs {number}") for number in range(100))
+    foreign = next(commit for commit in commits if commit[:2] not in own)
     info = tree.path / ".git" / "objects" / "info"
     info.mkdir(exist_ok=True)
     (info / "alternates").write_text(f"{other.path}/.git/objects\n")
