@@ -51,6 +51,11 @@ class Gpu:
     given_to: str = ""
     used_by: str = ""
 
+    @property
+    def users(self) -> str:
+        """The processes that use it, in words."""
+        return ", ".join(f"{pid} ({name})" if name else pid for pid, name in sorted(self.processes.items()))
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

@@ -2,6 +2,9 @@
 
 A slip leaves a character out, adds one, takes another, or swaps two neighbours. Of a short name one slip makes another
 name soon enough, so that two are too many there.
+
+How much two names share (`difflib`) does not tell a slip from another name: `NAST_CAFILE` shares less with
+`NATS_CA_FILE` than `SECRET_KEYS_FILE` with `S3_SECRET_KEY_FILE`, which is a variable of another service.
 """
 
 from __future__ import annotations

@@ -50,13 +50,17 @@ class Mirroring:
 
     async def look(self) -> None:
         """Copy what is due now."""
-        layout = self._store.layout
-        for name in await asyncio.to_thread(layout.jobs):
+        layout, archive = self._store.layout, self._store.layout.archive
+        if archive is None:
+            return
+        names = await asyncio.to_thread(layout.jobs)
+        self._done.intersection_update(names)
+        for name in names:
             job = self._jobs.get(name) if self._store.holds(name) and name not in self._done else None
-            if job is None or job.deleted or layout.archive is None:
+            if job is None or job.deleted:
                 continue
             replicas = await asyncio.to_thread(layout.replicas, job.id)
-            left = [await self._mirror(replica, layout.archive) for replica in replicas]
+            left = [await self._mirror(replica, archive) for replica in replicas]
             if self._is_long_over(job) and not any(left):
                 self._done.add(job.id)
 

@@ -15,13 +15,14 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from services.agent.kubernetes.allocations import Allocations
 from shared.agent_facts import Gpu
 from shared.agent_wire import Measurement
 from shared.clock import Clock
 from shared.kubernetes.access import KubernetesApi
+from shared.kubernetes.documents import Json
 from shared.kubernetes.watch import ApiCollection, Changed, Gone, Listed, Told, Unreachable, follow
 from shared.units import MIB, format_bytes
 
@@ -31,8 +32,6 @@ NO_DRIVER: Final = "the agent's container has no driver of GPUs (agent.gpus.runt
 _IDLE_BYTES: Final = 256 * MIB
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _GPUS: Final = "nvidia.com/"
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +141,7 @@ def _given_to(gpu: Gpu, held: Mapping[str, str]) -> str:
 def used_by(gpu: Gpu) -> str:
     """Who uses it by the driver; of processes in other containers often only their memory can be seen."""
     if gpu.processes:
-        users = ", ".join(f"{pid} ({name})" if name else pid for pid, name in sorted(gpu.processes.items()))
-        return f"processes use it: {users}"
+        return f"processes use it: {gpu.users}"
     if gpu.memory_used_bytes is not None and gpu.memory_used_bytes > _IDLE_BYTES:
         return f"{format_bytes(gpu.memory_used_bytes)} of its memory are used"
     return ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from posixpath import normpath
-from typing import Any, Final
+from typing import Final
 
 from shared.clock import parse_rfc3339
+from shared.kubernetes.documents import Json
 from shared.kubernetes.names import (
     ATTEMPT_LABEL,
     CHECKPOINTS_ANNOTATION,
@@ -19,7 +20,6 @@ from shared.kubernetes.names import (
 )
 from shared.logs_wire import ReplicaRef
 
-Json = Mapping[str, Any]
 _ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _CLAIM: Final = "persistentVolumeClaim"
 

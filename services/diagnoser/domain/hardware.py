@@ -65,8 +65,7 @@ def of_the_moment(measured: Measurement, devices: Collection[str], *, idle: bool
             if gpu.remap_pending:
                 yield f"{gpu.id} must be reset, so that rows of its memory are replaced"
             if idle and gpu.processes:
-                users = ", ".join(f"{pid} ({name})" if name else pid for pid, name in sorted(gpu.processes.items()))
-                yield f"{gpu.id} is used by processes of somebody else: {users}"
+                yield f"{gpu.id} is used by processes of somebody else: {gpu.users}"
     yield from (why for port in measured.ports for why in _port(port))
     yield from _limits(measured)
 
