@@ -72,6 +72,7 @@ async def created_and_bound(where: Place) -> float:
 
 
 async def _rate(where: Place, posts: list[tuple[str, bytes]]) -> float:
+    await where.rest()
     async with bare(where) as send:
         begun = time.perf_counter()
         await send(posts)
@@ -103,6 +104,7 @@ async def scheduled_by_kubernetes(where: Place, program: str, flags: tuple[str, 
             await _nobody_else_binds(where)
             async with kube_scheduler(program, flags):
                 await until_bound(where, 1, START_S)
+                await where.rest()
                 begun = time.perf_counter()
                 await send(posts)
                 await until_bound(where, REPLICAS + 1, BOUND_S)

@@ -97,17 +97,17 @@ class KubernetesApi:
             raise UnavailableError(f"what the Kubernetes API server sent is no JSON, but {answer.content_type}")
         return data
 
-    async def lines(self, path: str, *, query: Json, silence_s: float) -> AsyncGenerator[Json, None]:
+    async def lines(self, path: str, *, query: Json, silence_s: float) -> JsonLines:
         """Lines of JSON as they come, until the server ends the stream; raises as `request`, also after a silence.
 
-        It returns once the server has agreed; from then on the generator has to be closed.
+        It returns once the server has agreed; from then on the stream has to be closed.
         """
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=silence_s)
         async with _reached():
             answer = await self._send("GET", path, query, None, timeout, JSON_TYPE)
             if answer.status >= 400:
                 raise error_of(answer.status, await answer.read())
-        return _stream_of(answer)
+        return JsonLines(answer)
 
     @asynccontextmanager
     async def socket(
@@ -165,6 +165,36 @@ class KubernetesApi:
         headers: dict[str, str] = {}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         return headers
+
+
+class JsonLines:
+    """The lines of JSON that an answer consists of, as they come."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self.is_cut = False
+
+    def cut(self) -> None:
+        """End the stream where it is, as if the server had; what has come and was not taken is lost."""
+        self.is_cut = True
+        self._answer.close()
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        self._answer.close()
+
+    async def __aiter__(self) -> AsyncGenerator[Json, None]:
+        try:
+            async with _reached():
+                async for line in _lines_of(self._answer.content):
+                    if self.is_cut:
+                        return
+                    yield _json_of(line)
+        except UnavailableError:
+            if not self.is_cut:
+                raise
+        finally:
+            self._answer.close()
 
 
 async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
@@ -226,15 +256,6 @@ async def _reached() -> AsyncIterator[None]:
         raise ApiError(error.status, "", "the connection was refused") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise UnavailableError(f"the Kubernetes API server does not answer: {_why(error)}") from error
-
-
-async def _stream_of(answer: aiohttp.ClientResponse) -> AsyncGenerator[Json, None]:
-    try:
-        async with _reached():
-            async for line in _lines_of(answer.content):
-                yield _json_of(line)
-    finally:
-        answer.close()
 
 
 async def _lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -14,14 +14,14 @@ Objects are parsed as they come, so that no more of them is held than who follow
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from shared.clock import Clock
 from shared.errors import UnavailableError
-from shared.kubernetes.access import ApiError, KubernetesApi
+from shared.kubernetes.access import ApiError, JsonLines, KubernetesApi
 from shared.kubernetes.documents import Json
 
 PAGE: Final = 500
@@ -70,6 +70,18 @@ class Watching:
 Told = Listed[T] | Changed[T] | Gone[T] | Unreachable | Watching
 
 
+class Events(Protocol):
+    """Watch events, until the server ends them."""
+
+    def __aiter__(self) -> AsyncIterator[Json]:
+        """One after the other."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of them."""
+        ...
+
+
 class Collection(Protocol):
     """What can be listed and watched."""
 
@@ -77,7 +89,7 @@ class Collection(Protocol):
         """A page of the list; `after` continues it. Raises ApiError or UnavailableError."""
         ...
 
-    async def changes(self, version: str) -> AsyncGenerator[Json, None]:
+    async def changes(self, version: str) -> Events:
         """Watch events since a version, until the server ends them; raises ApiError or UnavailableError.
 
         It returns once the server has agreed.
@@ -101,9 +113,15 @@ class ApiCollection:
         query = {**self._chosen, "limit": PAGE, **({"continue": after} if after else {})}
         return await self._api.request("GET", self._path, query=query)
 
-    async def changes(self, version: str) -> AsyncGenerator[Json, None]:
+    async def changes(self, version: str) -> Events:
+        return await self.watch(version)
+
+    async def watch(self, version: str, *, labels: str = "") -> JsonLines:
+        """As `changes`, as a stream that can be cut; of objects that have these labels too."""
+        chosen = ",".join(filter(None, (self._chosen.get("labelSelector"), labels)))
         query = {
             **self._chosen,
+            **({"labelSelector": chosen} if chosen else {}),
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,

@@ -81,13 +81,16 @@ class Mortal(KubernetesApi):
 
 
 def settings_for(cluster: Cluster, namespace: str = "", **changes: Any) -> EngineSettings:
-    """In the test's own namespace, and in no hurry to lose nodes; a name of its own keeps tests apart on one server."""
+    """In the test's own namespace, and in no hurry to lose nodes; a name of its own keeps tests apart on one server.
+
+    Any gang counts as large, since the watch has most to do with such.
+    """
     objects = ObjectSettings(
         namespaces=Namespaces(namespace or cluster.namespace),
         cluster=cluster.namespace,
         platform_image="registry.example/tm:1",
     )
-    quick = EngineSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0)
+    quick = EngineSettings(objects, patience=Patience(2.0, 0.05), clear_away_s=0.1, silence_s=5.0, large=1)
     return replace(quick, **changes)
 
 

@@ -22,6 +22,7 @@ from services.scheduler.engines.kubernetes.ending import Ending, Shipments
 from services.scheduler.engines.kubernetes.execution import KubernetesExecution
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL
 from services.scheduler.engines.kubernetes.inquiries import Inquiries
+from services.scheduler.engines.kubernetes.making import LARGE, Making
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_offer
 from services.scheduler.engines.kubernetes.notebook import Notebook
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
@@ -55,6 +56,7 @@ class EngineSettings:
 
     A node of which nothing is heard for `lost_after_s` is lost, with the replicas on it. `sees_others` is whether the
     platform may know what pods of others hold. Pods that wait for more than `inquire_s` are asked why, as often.
+    Pods of a gang of so many as `large` are not watched while they are being made.
     """
 
     objects: ObjectSettings = field(default_factory=ObjectSettings)
@@ -65,6 +67,7 @@ class EngineSettings:
     patience: Patience = field(default_factory=Patience)
     clear_away_s: float = CLEAR_AWAY_S
     inquire_s: float = INQUIRE_S
+    large: int = LARGE
 
 
 class KubernetesEngine:
@@ -79,7 +82,8 @@ class KubernetesEngine:
         self._clock = clock
         self._picture = Picture(clock, settings.lost_after_s)
         self._notebook = Notebook(self._api, self._picture, clock)
-        self._starting = Starting(self._api, self._picture, settings.objects, clock)
+        self._making = Making(settings.large)
+        self._starting = Starting(self._api, self._picture, self._making, settings.objects, clock)
         self._ending = Ending(self._api, self._picture, shipments, clock)
         self._volcano = Volcano(api, self._scope().namespace)
         self._inquiries = Inquiries(api, self._picture, clock, settings.inquire_s)
@@ -193,7 +197,7 @@ class KubernetesEngine:
         """Follow the cluster for ever; after something that nobody had thought of all is listed anew."""
         while True:
             try:
-                await Watchers(self._raw_api, self._scope(), self._picture, self._clock).run()
+                await Watchers(self._raw_api, self._scope(), self._picture, self._making, self._clock).run()
             except Exception:  # noqa: BLE001  # whatever it is, a scheduler must not become blind
                 self._log.exception("watches_broken")
             await self._clock.sleep(WATCH_AGAIN_S)

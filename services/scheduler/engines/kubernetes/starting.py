@@ -28,6 +28,7 @@ from services.scheduler.engines.kubernetes.gangs import (
     GangSeen,
     gang_seen,
 )
+from services.scheduler.engines.kubernetes.making import Making
 from services.scheduler.engines.kubernetes.nodes import Amounts, NodeSeen
 from services.scheduler.engines.kubernetes.objects import GangObjects, ObjectSettings, gang_objects
 from services.scheduler.engines.kubernetes.objects.record import RELEASED
@@ -50,9 +51,12 @@ _LEFT: Final = "one of its nodes has left the cluster"
 class Starting:
     """Makes gangs."""
 
-    def __init__(self, api: PatientApi, picture: Picture, settings: ObjectSettings, clock: Clock) -> None:
+    def __init__(
+        self, api: PatientApi, picture: Picture, making: Making, settings: ObjectSettings, clock: Clock
+    ) -> None:
         self._api = api
         self._picture = picture
+        self._making = making
         self._settings = settings
         self._clock = clock
 
@@ -63,15 +67,19 @@ class Starting:
             raise StartRefusedError("a gang without files has nothing that could hold its replicas until all are there")
         try:
             record = await self._begin(objects)
-            if record.is_creating:
-                await self._make(gang, objects, record)
-                record = await self._release(record)
-            if not record.is_stopping:
-                await self._let_go(gang, objects, record)
+            with self._making.of(gang.id, len(gang.replicas)):
+                await self._go_on(gang, objects, record)
         except ApiError as error:
             if is_final(error):
                 raise StartRefusedError(f"Kubernetes refuses it: {error.said}") from error
             raise
+
+    async def _go_on(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
+        if record.is_creating:
+            await self._make(gang, objects, record)
+            record = await self._release(record)
+        if not record.is_stopping:
+            await self._let_go(gang, objects, record)
 
     # --- the record
 

@@ -6,17 +6,19 @@ one namespace alone there is no watch of others' pods, and nothing is known of w
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL, RECORD_LABEL_VALUE, gang_seen
+from services.scheduler.engines.kubernetes.making import Making
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_seen, other_pod
 from services.scheduler.engines.kubernetes.objects.namespaces import fitting
 from services.scheduler.engines.kubernetes.paths import ALL_NODES, collection_path
 from services.scheduler.engines.kubernetes.picture import Picture
+from services.scheduler.engines.kubernetes.pod_stream import PodStream
 from services.scheduler.engines.kubernetes.pods import pod_seen
 from shared.clock import Clock
 from shared.ids import DNS_LABEL_MAX
@@ -45,10 +47,11 @@ class Scope:
 class Watchers:
     """Follows everything for ever."""
 
-    def __init__(self, api: KubernetesApi, scope: Scope, picture: Picture, clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, scope: Scope, picture: Picture, making: Making, clock: Clock) -> None:
         self._api = api
         self._scope = scope
         self._picture = picture
+        self._making = making
         self._clock = clock
 
     @property
@@ -60,7 +63,7 @@ class Watchers:
         scope, picture = self._scope, self._picture
         ours = f"{CLUSTER_LABEL}={self._label}"
         records = self._collection("ConfigMap", labels=f"{ours},{RECORD_LABEL}={RECORD_LABEL_VALUE}")
-        pods = _Announced(self._collection("Pod", labels=ours), picture.pods_are_asked_for)
+        pods = PodStream(self._collection("Pod", labels=ours), self._making, picture.pods_are_asked_for)
         nodes = ApiCollection(self._api, ALL_NODES, silence_s=scope.silence_s)
         read_node = partial(node_seen, reading=scope.reading, cluster=scope.cluster)
         if not scope.sees_others:
@@ -93,19 +96,3 @@ class Watchers:
         async with aclosing(follow(collection, read, self._clock)) as told:
             async for news in told:
                 take(news)
-
-
-class _Announced:
-    """A collection that says so before it is listed."""
-
-    def __init__(self, collection: Collection, announce: Callable[[], None]) -> None:
-        self._collection = collection
-        self._announce = announce
-
-    async def page(self, after: str) -> Json:
-        if not after:
-            self._announce()
-        return await self._collection.page(after)
-
-    async def changes(self, version: str) -> AsyncGenerator[Json, None]:
-        return await self._collection.changes(version)
