@@ -7,6 +7,7 @@ nodes, is not judged: jobs wait there, and `explain` tells what for.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from shared.catalog import Cluster
 from shared.catalog.places import NodeShape
@@ -14,6 +15,9 @@ from shared.documents.fields import shown
 from shared.errors import Violation
 from shared.events import ResolvedRole
 from shared.units import format_bytes
+
+PODS_MAX: Final = 1 << 20
+"""More than any node takes: it sets no limit."""
 
 
 def size_violations(index: int, role: ResolvedRole, replicas: int, cluster: Cluster) -> Iterator[Violation]:
@@ -38,8 +42,13 @@ def size_violations(index: int, role: ResolvedRole, replicas: int, cluster: Clus
 
 def holds(shape: NodeShape, role: ResolvedRole) -> int:
     """How many replicas of the role an empty node of this shape holds."""
-    held = min(shape.cpu_millis // role.cpu_millis, shape.memory_bytes // role.memory_bytes)
+    held = min(shape.cpu_millis // role.cpu_millis, shape.memory_bytes // role.memory_bytes, pods_of(shape))
     return min(held, gpus_of(shape, role.gpu_model) // role.gpu_count) if role.gpu_count else held
+
+
+def pods_of(shape: NodeShape) -> int:
+    """How many replicas a node of this shape takes whatever their size."""
+    return PODS_MAX if shape.pods is None else shape.pods
 
 
 def gpus_of(shape: NodeShape, model: str | None) -> int:
@@ -52,8 +61,9 @@ def _largest(shapes: list[NodeShape]) -> str:
     return amounts_text(largest.cpu_millis, largest.memory_bytes, gpus_of(largest, None))
 
 
-def amounts_text(cpu_millis: int, memory_bytes: int, gpus: int) -> str:
-    """Amounts in words."""
+def amounts_text(cpu_millis: int, memory_bytes: int, gpus: int, pods: int = 0) -> str:
+    """Amounts in words, of which cores and memory are always told."""
     cores = f"{cpu_millis / 1000:g} {'core' if cpu_millis == 1000 else 'cores'}"
     parts = [cores, f"{format_bytes(memory_bytes)} of memory"]
-    return ", ".join([*parts, f"{gpus} GPUs"] if gpus else parts)
+    counted = [f"{count} {name}" for count, name in ((gpus, "GPUs"), (pods, "pods")) if count]
+    return ", ".join([*parts, *counted])

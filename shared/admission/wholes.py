@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shared.admission.sizes import amounts_text, gpus_of, holds
+from shared.admission.sizes import PODS_MAX, amounts_text, gpus_of, holds, pods_of
 from shared.catalog import Cluster
 from shared.catalog.places import NodeDomain, NodeShape
 from shared.documents.fields import shown
@@ -42,9 +42,10 @@ def _pool_violations(pool: str, roles: Sequence[Sized], cluster: Cluster) -> Ite
     if not shapes or all(need <= has for need, has in zip(asked, there, strict=True)):
         return
     part = min(has / need for need, has in zip(asked, there, strict=True) if need)
+    told = slice(None if there[-1] < PODS_MAX else -1)
     sentence = (
-        f"together the roles in pool {shown(pool)} need {amounts_text(*asked)}, and all of its nodes have "
-        f"{amounts_text(*there)}, with nothing else running there; {_way_out(roles, part)}"
+        f"together the roles in pool {shown(pool)} need {amounts_text(*asked[told])}, and all of its nodes have "
+        f"{amounts_text(*there[told])}, with nothing else running there; {_way_out(roles, part)}"
     )
     yield Violation("/spec/roles", "never-fits", sentence)
 
@@ -61,11 +62,13 @@ _OF_SHAPE: tuple[Callable[[NodeShape], int], ...] = (
     lambda shape: shape.cpu_millis,
     lambda shape: shape.memory_bytes,
     lambda shape: gpus_of(shape, None),
+    pods_of,
 )
 _OF_ROLE: tuple[Callable[[ResolvedRole], int], ...] = (
     lambda role: role.cpu_millis,
     lambda role: role.memory_bytes,
     lambda role: role.gpu_count,
+    lambda _: 1,
 )
 
 

@@ -27,6 +27,7 @@ class NodeShape(Document):
     cpu_millis: StrictInt = Field(description="millicores of one")
     memory_bytes: StrictInt = Field(description="bytes of one")
     gpus: Mapping[Text, StrictInt] = Field({}, description="an object of GPU models, each with its number")
+    pods: StrictInt | None = Field(None, description="replicas that one takes at most, whatever their size")
 
 
 class NodeDomain(Document):

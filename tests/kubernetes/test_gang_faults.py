@@ -27,6 +27,7 @@ from tests.support.kubernetes.engines import (
     until_left,
 )
 from tests.support.kubernetes.meddling import Meddling, delete, delete_by_force, evict
+from tests.support.kubernetes.objects import made, pod
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.local_engine import Bench
 
@@ -321,6 +322,21 @@ async def test_a_node_that_was_closed_since_it_was_decided_gets_no_pod(cluster):
                 await asyncio.sleep(0.02)
         with pytest.raises(PlaceTakenError, match="it is cordoned in Kubernetes"):
             await desk.engine.start(gang)
+        await clear(desk, cluster, gang, before)
+
+
+async def test_a_node_whose_last_place_for_a_pod_others_took_since_it_was_decided_gets_none(cluster):
+    before = await belongings(cluster)
+    gang = gang_on(cluster, "a")
+    async with kubelets(cluster, "a", pods=2), engine_on(cluster) as desk:
+        await desk.until_caught_up()
+        await made(cluster, "pods", pod("others", nodeName=node_name(cluster, "a")))
+        async with asyncio.timeout(45):
+            while {node.slots for node in (await desk.engine.inventory()).nodes} != {1}:
+                await asyncio.sleep(0.02)
+        with pytest.raises(PlaceTakenError, match="others have taken what it needs on node"):
+            await desk.engine.start(gang)
+        await cluster.api.delete(cluster.path("pods", "others"), {"gracePeriodSeconds": 0})
         await clear(desk, cluster, gang, before)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from services.scheduler.domain.gang import Level, Pool
-from services.scheduler.domain.nodes import Node
+from services.scheduler.domain.nodes import SLOTS_MAX, Node
 from services.scheduler.domain.views import pools_of_node
 from shared.node_labels import LEAF_LABEL, SPINE_LABEL
 from shared.units import GIB
@@ -22,7 +22,7 @@ SHAPES_MAX: Final = 256
 # Parts of domains: a domain has one for each shape of its nodes. They bound the size of the document.
 DOMAIN_PARTS_MAX: Final = 1024
 
-_Shape = tuple[tuple[str, ...], int, int, tuple[tuple[str, int], ...]]
+_Shape = tuple[tuple[str, ...], int, int, tuple[tuple[str, int], ...], int]
 
 
 def capacity_document(nodes: Iterable[Node], pools: Mapping[str, Pool]) -> dict[str, Any]:
@@ -35,10 +35,7 @@ def capacity_document(nodes: Iterable[Node], pools: Mapping[str, Pool]) -> dict[
     numbered = [(node, number_of[shape]) for node, shape in shaped]
     domains = [domain for level in Level for domain in _domains(level, numbered)]
     return {
-        "shapes": [
-            {"pools": list(names), "nodes": count, "cpuMillis": cpu_m, "memoryBytes": memory_bytes, "gpus": dict(gpus)}
-            for (names, cpu_m, memory_bytes, gpus), count in shapes
-        ],
+        "shapes": [_shape_document(shape, count) for shape, count in shapes],
         "domains": domains if sum(len(each["nodes"]) for each in domains) <= DOMAIN_PARTS_MAX else [],
     }
 
@@ -46,7 +43,14 @@ def capacity_document(nodes: Iterable[Node], pools: Mapping[str, Pool]) -> dict[
 def _shape(node: Node, pools: Mapping[str, Pool]) -> _Shape:
     names = tuple(sorted(pools_of_node(node, pools)))
     gpus = Counter(device.model for device in node.devices)
-    return names, node.cpu_m, -(-node.memory_bytes // GIB) * GIB, tuple(sorted(gpus.items()))
+    return names, node.cpu_m, -(-node.memory_bytes // GIB) * GIB, tuple(sorted(gpus.items())), node.slots
+
+
+def _shape_document(shape: _Shape, count: int) -> dict[str, Any]:
+    names, cpu_m, memory_bytes, gpus, slots = shape
+    limit = {"pods": slots} if slots < SLOTS_MAX else {}
+    size = {"cpuMillis": cpu_m, "memoryBytes": memory_bytes, "gpus": dict(gpus), **limit}
+    return {"pools": list(names), "nodes": count, **size}
 
 
 def _domains(level: Level, numbered: Iterable[tuple[Node, int]]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ class NodeSpec:
     cpu: str = "64"
     memory: str = "256Gi"
     gpus: int = 0
+    pods: int = MOST_PODS
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Json, ...] = ()
     address: str = "127.0.0.1"
@@ -33,7 +34,7 @@ class NodeSpec:
     @property
     def capacity(self) -> dict[str, str]:
         gpus = {GPU: str(self.gpus)} if self.gpus else {}
-        return {"cpu": self.cpu, "memory": self.memory, "pods": str(MOST_PODS), **gpus}
+        return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **gpus}
 
     def document(self) -> Json:
         """As a kubelet registers it."""

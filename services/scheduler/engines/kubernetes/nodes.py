@@ -59,6 +59,10 @@ class Amounts:
         """This without the other."""
         return self._with(other, sub)
 
+    def fits(self, left: Amounts) -> bool:
+        """Whether there is enough of each."""
+        return self.most(left) == left
+
     def most(self, other: Amounts) -> Amounts:
         """The larger of each."""
         return self._with(other, max)

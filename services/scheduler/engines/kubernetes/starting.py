@@ -196,7 +196,7 @@ class Starting:
         wanted: defaultdict[str, Amounts] = defaultdict(Amounts)
         for replica in gang.replicas:
             if _is_ours_to_place(gang, replica):
-                wanted[replica.node] += Amounts(replica.cpu_m, replica.memory_bytes or 0, replica.gpus)
+                wanted[replica.node] += Amounts(replica.cpu_m, replica.memory_bytes or 0, replica.gpus, pods=1)
         found = (self._problem(nodes.get(node), asked) for node, asked in wanted.items())
         problems = [problem for problem in found if problem]
         if problems:
@@ -209,8 +209,7 @@ class Starting:
         if node.not_ready_since is not None or node.closed_because:
             return f"node {node.name} takes no pods any more: {node.not_ready_because or node.closed_because}"
         left = node.offered - self._picture.held_by_others(node.name)
-        short = asked.cpu_m > left.cpu_m or asked.memory_bytes > left.memory_bytes or asked.gpus > left.gpus
-        return f"others have taken what it needs on node {node.name}" if short else ""
+        return "" if asked.fits(left) else f"others have taken what it needs on node {node.name}"
 
 
 def _is_ours_to_place(gang: GangStart, replica: ReplicaStart) -> bool:

@@ -49,6 +49,11 @@ def test_a_replica_that_is_larger_than_any_node_is_refused_with_the_largest_ther
     )
 
 
+def test_a_node_takes_no_more_pods_than_it_says_whatever_their_size():
+    (refused,) = judged(11, {**shape(), "pods": 5})
+    assert refused.message.endswith("; give at most 10")
+
+
 @pytest.mark.parametrize(("model", "most"), [("A100", 8), ("H100", 4), (None, 12), ("B200", 0)])
 def test_gpus_count_by_their_model(model: str | None, most: int):
     mixed = shape(2, 64, 256, A100=4, H100=2)

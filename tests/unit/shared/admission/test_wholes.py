@@ -10,7 +10,9 @@ from tests.support.jobs import role
 GIB = 1 << 30
 
 
-def cluster(*nodes: int, domains: tuple[dict[str, object], ...] = (), gpus: int = 0) -> Cluster:
+def cluster(
+    *nodes: int, domains: tuple[dict[str, object], ...] = (), gpus: int = 0, pods: int | None = None
+) -> Cluster:
     """A shape of eight cores for each number of nodes."""
     shapes = [
         {
@@ -19,6 +21,7 @@ def cluster(*nodes: int, domains: tuple[dict[str, object], ...] = (), gpus: int 
             "cpuMillis": 8000 << number,
             "memoryBytes": 64 * GIB,
             "gpus": {"A100": gpus} if gpus else {},
+            **({} if pods is None else {"pods": pods}),
         }
         for number, count in enumerate(nodes)
     ]
@@ -54,6 +57,15 @@ def test_gpus_are_added_up_over_roles():
     two = Sized(role("a", gpu_count=2), 2), Sized(role("b", gpu_count=1), 1)
     assert judged(*two, there=cluster(1, gpus=5)) == []
     assert judged(*two, there=cluster(1, gpus=4))
+
+
+def test_pods_of_nodes_are_added_up_where_they_are_limited():
+    two = Sized(role("a"), 4), Sized(role("b"), 3)
+    assert judged(*two, there=cluster(1, pods=7)) == []
+    (refused,) = judged(*two, there=cluster(1, pods=6))
+    assert "need 7 cores, 7Gi of memory, 7 pods, and all of its nodes have 8 cores, 64Gi of memory, 6 pods," in (
+        refused.message
+    )
 
 
 def test_roles_of_different_pools_and_pools_of_which_nothing_is_said_are_not_added_up():

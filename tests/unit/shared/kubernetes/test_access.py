@@ -195,6 +195,34 @@ async def test_a_stream_in_which_nothing_moves_is_taken_for_dead(server: Server,
             found.extend([line async for line in lines])
 
 
+async def test_a_stream_that_is_cut_ends_as_if_the_server_had_ended_it(server: Server, api: KubernetesApi):
+    async def stall(request: web.Request) -> web.StreamResponse:
+        response = await _pieces(request, b'{"n": 1}\n{"n": 2}\n')
+        await asyncio.sleep(30)
+        return response
+
+    server.handler = stall
+    async with aclosing(await api.lines("/watch", query={}, silence_s=30)) as lines:
+        found = []
+        async for line in lines:
+            found.append(line["n"])
+            lines.cut()
+        assert found == [1]
+        assert lines.is_cut
+
+
+async def test_a_stream_that_is_cut_while_it_is_waited_for_ends_at_once(server: Server, api: KubernetesApi):
+    async def stall(request: web.Request) -> web.StreamResponse:
+        response = await _pieces(request, b'{"n": 1}\n')
+        await asyncio.sleep(30)
+        return response
+
+    server.handler = stall
+    async with aclosing(await api.lines("/watch", query={}, silence_s=30)) as lines:
+        asyncio.get_running_loop().call_later(0.05, lines.cut)
+        assert [line["n"] async for line in lines] == [1]
+
+
 async def test_the_context_of_the_pod_itself_is_its_service_account(server: Server):
     with pytest.raises(UnavailableError, match="context 'in-cluster': Service host/port is not set"):
         await connect("in-cluster")

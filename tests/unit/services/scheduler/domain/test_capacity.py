@@ -17,6 +17,12 @@ def test_nodes_of_one_kind_are_one_shape_though_their_memory_differs_by_a_little
     ]
 
 
+def test_how_many_pods_a_node_takes_is_told_where_there_is_a_limit():
+    limited = replace(node("a"), slots=90, others_slots=20)
+    told = capacity_document([limited, node("b")], POOLS)["shapes"]
+    assert [shape.get("pods") for shape in told] == [110, None]
+
+
 def test_of_too_many_kinds_nothing_is_said():
     nodes = [node(f"{number}", cores=number + 1) for number in range(SHAPES_MAX + 1)]
     assert capacity_document(nodes, POOLS) == {"shapes": [], "domains": []}
