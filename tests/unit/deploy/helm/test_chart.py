@@ -208,6 +208,14 @@ def test_infiniband_takes_a_shared_adapter_or_else_privileges_and_the_nodes_netw
         kubernetes_validate.validate(agent, version, strict=True)
 
 
+def test_directories_of_the_kubelet_may_be_elsewhere_and_the_agent_finds_them_at_one_place() -> None:
+    found = render({"agent": {"kubeletDirectory": "/mnt/kubelet", "podLogsDirectory": "/mnt/pods"}})
+    pod = pod_of(named(found, "DaemonSet", "tm-trainmaster-agent"))
+    of_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
+    seen = {each["mountPath"]: of_node.get(each["name"]) for each in pod["containers"][0]["volumeMounts"]}
+    assert [seen[path] for path in ("/var/lib/kubelet", "/var/log/pods")] == ["/mnt/kubelet", "/mnt/pods"]
+
+
 def test_directories_that_jobs_mount_are_shown_to_agents_and_cannot_be_written_by_them() -> None:
     for each in of_kind(render(EVERYTHING), "DaemonSet"):
         (container,) = pod_of(each)["containers"]
