@@ -264,7 +264,7 @@ class SchedulerService:
         repositories = Repositories(own / "git", Git(own / "git", settings.git_ca_file))
         blobs = Blobs(self._bus.js, CODE_BUCKET)
         code = CodeSource(self._bus, blobs, repositories, secrets, self._clock, own / "archives", self._gang_code)
-        return GangStarter(self._engine, self._catalog, code, self._data, secrets)
+        return GangStarter(self._engine, self._catalog, self._world.among, code, self._data, secrets)
 
     def _under_way(self, gang: str) -> str:
         """What is being done for a gang beside what its record says, and what keeps that from being done."""

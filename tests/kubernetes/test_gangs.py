@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from services.scheduler.ports.reports import ReplicaWaiting
+from services.scheduler.ports.gangs import PoolTerms
+from services.scheduler.ports.reports import ReplicaStarted, ReplicaWaiting
 from shared.clock import rfc3339
+from shared.kubernetes.names import node_id
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters
 from tests.support.kubernetes.engines import (
     GONE_S,
@@ -23,6 +26,7 @@ from tests.support.kubernetes.engines import (
     settings_for,
     until_left,
 )
+from tests.support.kubernetes.objects import bind
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.services import eventually
 
@@ -46,6 +50,28 @@ async def test_a_gang_runs_on_the_nodes_that_were_decided_and_leaves_nothing(clu
         assert await desk.engine.stop(gang.id, 5)
         exits = await desk.exits(gang)
         assert {(end.cause, end.code) for end in exits} == {("stopped", 143)}
+        await desk.engine.forget(gang.id)
+        await until_left(cluster, before)
+
+
+async def test_a_gang_that_is_left_to_kubernetes_runs_on_the_nodes_that_were_chosen_there(cluster):
+    before = await belongings(cluster)
+    made = gang_on(cluster, "a", replicas=3)
+    # Pods are refused where an API server does not take how nodes are left out.
+    terms = PoolTerms("kubernetes", (node_name(cluster, "b"),), {"pool": "x"}, barred=(node_name(cluster, "a"),))
+    gang = replace(made, replicas=tuple(replace(each, pool=terms) for each in made.replicas))
+    async with kubelets(cluster, "a", "b"), engine_on(cluster) as desk:
+        await desk.engine.start(gang)
+        pods = await pods_of(cluster, gang)
+        assert [pod["spec"].get("schedulingGates") or pod["spec"].get("nodeName") for pod in pods] == [None] * 3
+        for pod in pods:
+            answer = await bind(cluster, pod["metadata"]["name"], node_name(cluster, "b"))
+            assert answer.status == 201, answer.message
+        await desk.started(gang)
+        told = {each.replica.node for each in desk.seen if isinstance(each, ReplicaStarted)}
+        assert told == {node_id(cluster.namespace, node_name(cluster, "b"))}
+        await desk.engine.stop(gang.id, 5)
+        assert {end.cause for end in await desk.exits(gang)} == {"stopped"}
         await desk.engine.forget(gang.id)
         await until_left(cluster, before)
 

@@ -7,9 +7,11 @@ next start continues or repeats them. Once the engine has been called, it comple
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
-from services.scheduler.domain.starting import gang_start, places_of_users
+from services.scheduler.domain.choosing import Among
+from services.scheduler.domain.starting import gang_start, leaves_nodes_to_others, places_of_users
 from services.scheduler.engines.clusters import ClusterEngines
 from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.ports.gangs import GangStart
@@ -22,12 +24,19 @@ from shared.jobs import Job
 
 
 class GangStarter:
-    """Prepares gangs and hands them to the engine."""
+    """Prepares gangs and hands them to the engine; `among` tells for a job which nodes others may choose among."""
 
     def __init__(
-        self, engine: ClusterEngines, catalog: CatalogWatch, code: CodeSource, data: DataSource, secrets: JobSecrets
+        self,
+        engine: ClusterEngines,
+        catalog: CatalogWatch,
+        among: Callable[[Job], Mapping[str, Among]],
+        code: CodeSource,
+        data: DataSource,
+        secrets: JobSecrets,
     ) -> None:
         self._engine = engine
+        self._among = among
         self._catalog = catalog
         self._code = code
         self._data = data
@@ -87,6 +96,9 @@ class GangStarter:
         code = await stack.enter_async_context(self._code.of(job, laid=lays))
         data = await self._data.lay(job) if lays else {}
         secrets = await self._secrets.of(job)
+        pools = {pool.name: pool for pool in self._catalog.view.all(Pool)}
+        own = (pools.get(role.pool_name) for role in job.submitted.resolved.roles)
+        others_choose = any(pool is not None and leaves_nodes_to_others(pool) for pool in own)
         return gang_start(
             job,
             placement,
@@ -96,7 +108,8 @@ class GangStarter:
             named_hosts=named_hosts,
             hidden=places_of_users(self._catalog.view),
             pull_secret=None if lays else await self._secrets.of_image(job),
-            pools={pool.name: pool for pool in self._catalog.view.all(Pool)},
+            pools=pools,
+            among=self._among(job) if others_choose else None,
         )
 
     async def _has_named_hosts(self, cluster: str) -> bool:

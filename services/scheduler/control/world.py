@@ -14,6 +14,7 @@ from datetime import datetime
 import structlog
 from pydantic import ValidationError
 
+from services.scheduler.domain.choosing import Among, among
 from services.scheduler.domain.gang import Gang, Pool, Preemption, QueuePolicy, in_queue_order
 from services.scheduler.domain.ledger import Ledger, Seat
 from services.scheduler.domain.nodes import Node
@@ -130,6 +131,11 @@ class World:
         """The machines that these nodes are on, where the engine tells."""
         known = [self._state.ledger.rooms[node].node for node in nodes if node in self._state.ledger.rooms]
         return {node.id: node.labels[MACHINE_LABEL] for node in known if MACHINE_LABEL in node.labels}
+
+    def among(self, job: Job) -> dict[str, Among]:
+        """Among which nodes others may choose for each role, where they do."""
+        terms, ledger = self.terms(job), self._state.ledger
+        return {} if terms is None else among(terms.gang(job), self._pools, ledger.nodes.values())
 
     def node_names(self, nodes: Iterable[str]) -> dict[str, str]:
         """What people call these nodes, by their ids."""

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from services.scheduler.domain.choosing import Among
 from services.scheduler.domain.terms import Terms
 from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.ports.gangs import (
@@ -43,25 +44,27 @@ def gang_start(
     hidden: tuple[Path, ...] = (),
     pull_secret: str | None = None,
     pools: Mapping[str, catalog.Pool] | None = None,
+    among: Mapping[str, Among] | None = None,
 ) -> GangStart:
     """Everything about the job's present attempt; replicas in the order of their ranks.
 
     `data` has the directory for each mount, by its path, whose source is not on this machine. `pull_secret` is what
-    opens the registry of the image, and `pools` are those of the roles by name. Raises StartRefusedError where these do
-    not agree about who schedules the gang.
+    opens the registry of the image, and `pools` are those of the roles by name; `among` says for roles whose nodes
+    others choose which these may be. Raises StartRefusedError where pools do not agree about who schedules the gang.
     """
     spec, terms = TrainingSpec.model_validate(job.submitted.spec), Terms.of(job)
     shape = gang_shape(job, spec, terms, named_hosts=named_hosts)
     environment = GangEnvironment(shape)
     chosen = {role.name: (pools or {}).get(role.pool_name) for role in job.submitted.resolved.roles}
     gang_scheduler, queue = _gang_scheduler(chosen)
+    pool_terms = {role: _pool_terms(pool, (among or {}).get(role)) for role, pool in chosen.items()}
     return GangStart(
         job=job.id,
         attempt=job.attempt.number,
         owner=job.owner,
         project=job.project,
         cluster=placement.cluster,
-        replicas=tuple(_replicas(shape, spec, terms, placement, environment, chosen)),
+        replicas=tuple(_replicas(shape, spec, terms, placement, environment, pool_terms)),
         mounts=tuple(_mount(mount, data) for mount in job.submitted.resolved.mounts),
         code=code,
         files=environment.files,
@@ -128,7 +131,7 @@ def _replicas(
     terms: Terms,
     placement: Placed,
     environment: GangEnvironment,
-    pools: Mapping[str, catalog.Pool | None],
+    pools: Mapping[str, PoolTerms],
 ) -> Iterator[ReplicaStart]:
     commands = {role.name: role.command for role in spec.roles}
     requests = {role.name: role.request for role in terms.roles}
@@ -146,14 +149,21 @@ def _replicas(
                 cpu_m=requests[role.name].cpu_m,
                 gpus=requests[role.name].gpus,
                 gpu_model=requests[role.name].gpu_model,
-                pool=_pool_terms(pools[role.name]),
+                pool=pools[role.name],
             )
 
 
-def _pool_terms(pool: catalog.Pool | None) -> PoolTerms:
+def leaves_nodes_to_others(pool: catalog.Pool) -> bool:
+    """Whether somebody else than this scheduler chooses the nodes of what runs in the pool."""
+    return pool.spec.binding == "kubernetes" or pool.spec.gang_scheduler != "trainmaster"
+
+
+def _pool_terms(pool: catalog.Pool | None, among: Among | None) -> PoolTerms:
     if pool is None:
         return PoolTerms()
-    return PoolTerms(pool.spec.binding, pool.spec.nodes.names, pool.spec.nodes.labels, pool.spec.run_as_user)
+    names = (among.named if among else ()) or pool.spec.nodes.names
+    barred = among.barred if among else ()
+    return PoolTerms(pool.spec.binding, names, pool.spec.nodes.labels, pool.spec.run_as_user, barred)
 
 
 def _gang_scheduler(pools: Mapping[str, catalog.Pool | None]) -> tuple[Literal["trainmaster", "volcano"], str]:

@@ -82,13 +82,15 @@ Code = LaidCode | CodePacked | CodeUpload
 class PoolTerms:
     """Who chooses the node of a replica: this scheduler, or Kubernetes among the nodes that a pool is.
 
-    Where the pool says as which user commands run there, that is `run_as_user`.
+    Of those it must leave out the ones that are `barred`, by name. Where the pool says as which user commands run there,
+    that is `run_as_user`.
     """
 
     binding: Literal["scheduler", "kubernetes"] = "scheduler"
     node_names: tuple[str, ...] = ()
     node_labels: Mapping[str, str] = field(default_factory=dict)
     run_as_user: int | None = None
+    barred: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

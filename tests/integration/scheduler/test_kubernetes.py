@@ -9,10 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from shared import events as ev
+from shared.catalog import CatalogStore, Pool
 from shared.jobs import JobState
 from tests.support.http import calling
 from tests.support.kubernetes.clusters import Cluster, a_cluster
-from tests.support.kubernetes.engines import belongings, kubelets, node_name
+from tests.support.kubernetes.engines import belongings, kubelets, node_name, until_left
+from tests.support.kubernetes.job_desk import all_is_shipped
 from tests.support.kubernetes.scripts import PodScript
 from tests.support.scheduling import Rig
 from tests.support.services import eventually, running
@@ -31,7 +33,7 @@ def on(cluster: Cluster) -> dict:
     return {"engine": "kubernetes", "kube_namespace": cluster.namespace}
 
 
-async def test_a_job_runs_as_pods_to_its_end_and_leaves_nothing_but_its_record(rig: Rig, cluster: Cluster):
+async def test_a_job_runs_as_pods_to_its_end_and_leaves_nothing_once_its_logs_are_kept(rig: Rig, cluster: Cluster):
     before = await belongings(cluster)
     async with (
         kubelets(cluster, "a", script=lambda _: PodScript(run_s=0.1)),
@@ -40,7 +42,9 @@ async def test_a_job_runs_as_pods_to_its_end_and_leaves_nothing_but_its_record(r
         job = await rig.submit(replicas=2, resolved_image=IMAGE)
         done = await rig.until(job, JobState.SUCCEEDED)
         assert {replica.where for replica in done.attempt.replicas.values()} == {node_name(cluster, "a")}
-        assert await belongings(cluster) != before
+        assert (await belongings(cluster))["pods"] == before["pods"] + 2, "their logs would go with them"
+        async with all_is_shipped(rig.bus):
+            await until_left(cluster, before)
 
 
 async def test_a_job_whose_image_cannot_be_pulled_ends_in_time_and_says_so(rig: Rig, cluster: Cluster):
@@ -130,6 +134,26 @@ async def test_what_runs_is_left_as_it_is_while_its_cluster_goes_by_another_name
             await rig.append(ev.StopRequested(by="u-ada", reason="enough"), job)
             done = await rig.until(job, JobState.STOPPED)
             assert {replica.exit.cause for replica in done.attempt.replicas.values()} == {"stopped"}
+
+
+async def test_who_chooses_nodes_instead_is_told_which_the_job_must_not_get(rig: Rig, cluster: Cluster):
+    labels = {"pool": "theirs"}
+    spec = {"type": "dedicated", "nodes": {"labels": labels}, "binding": "kubernetes"}
+    pool = {"apiVersion": "trainmaster/v1", "kind": "Pool", "metadata": {"name": "theirs"}, "spec": spec}
+    await CatalogStore(rig.bus).put(Pool.model_validate(pool), expected=0)
+    async with kubelets(cluster, "a", "b", labels=labels), running(await rig.scheduler(**on(cluster))):
+        unwanted = node_name(cluster, "b")
+        of_pool = {"resolved": {"pool_name": "theirs"}, "resolved_image": IMAGE}
+        await rig.submit(**of_pool, excludeNodes=[unwanted])
+
+        async def made() -> list[dict] | None:
+            return await pods_in(cluster) or None
+
+        (pod,) = await eventually(made)
+        affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        (term,) = affinity["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [{"key": "pool", "operator": "In", "values": ["theirs"]}]
+        assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": [unwanted]}]
 
 
 async def pods_in(cluster: Cluster) -> list[dict]:

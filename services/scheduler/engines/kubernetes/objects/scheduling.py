@@ -32,18 +32,28 @@ def _placed_by(gang: GangStart, replica: ReplicaStart) -> Json:
 
 
 def _within(pool: PoolTerms) -> Json:
-    """Nodes of the pool alone: those named, and those that have all of its labels."""
+    """Nodes of the pool alone: those named, and those that have all of its labels; without those that are barred."""
+    barred = [_named("NotIn", name) for name in sorted(pool.barred)]
+    others = {"matchFields": barred} if barred else {}
     terms: list[Json] = []
     if pool.node_labels:
         labels = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(pool.node_labels.items())]
-        terms.append({"matchExpressions": labels})
-    # A term takes one name only.
-    names = ({"key": _HOST_NAME, "operator": "In", "values": [name]} for name in sorted(pool.node_names))
-    terms += [{"matchFields": [name]} for name in names]
+        terms.append({"matchExpressions": labels, **others})
+    # A term takes one name only. A node that is barred keeps its term, as no term at all would let all nodes in.
+    terms += [
+        {"matchFields": [_named("In", name), *([_named("NotIn", name)] if name in pool.barred else [])]}
+        for name in sorted(pool.node_names)
+    ]
+    if not terms and others:
+        terms.append(others)
     if not terms:
         return {}
     required = {"nodeSelectorTerms": terms}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def _named(operator: str, name: str) -> Json:
+    return {"key": _HOST_NAME, "operator": operator, "values": [name]}
 
 
 def _toleration(taint: Toleration) -> Json:

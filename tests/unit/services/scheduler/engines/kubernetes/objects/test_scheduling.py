@@ -38,6 +38,14 @@ def test_it_stays_within_the_pools_nodes_by_name_or_by_all_of_the_labels():
     ]
 
 
+def test_nodes_that_are_barred_are_left_out_of_labels_and_names_and_of_all():
+    labelled, _, named = affinity(PoolTerms("kubernetes", ("a", "b"), {"x": "1"}, barred=("b",)))
+    not_b = {"key": "metadata.name", "operator": "NotIn", "values": ["b"]}
+    assert labelled["matchFields"] == [not_b]
+    assert named["matchFields"] == [{**not_b, "operator": "In"}, not_b]
+    assert affinity(PoolTerms("kubernetes", barred=("b",))) == [{"matchFields": [not_b]}]
+
+
 def test_volcano_gets_a_group_of_the_whole_gang():
     gang = a_gang({"master": 1, "worker": 2}, gang_scheduler="volcano", queue="training", gpus=1)
     (group,) = of_kind(gang, "PodGroup")
