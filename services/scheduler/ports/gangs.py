@@ -82,8 +82,8 @@ Code = LaidCode | CodePacked | CodeUpload
 class PoolTerms:
     """Who chooses the node of a replica: this scheduler, or Kubernetes among the nodes that a pool is.
 
-    Of those it must leave out the ones that are `barred`, by name. Where the pool says as which user commands run there,
-    that is `run_as_user`.
+    Of those it must leave out the ones that are `barred`, by name. Where the pool says as which user commands run
+    there, that is `run_as_user`.
     """
 
     binding: Literal["scheduler", "kubernetes"] = "scheduler"

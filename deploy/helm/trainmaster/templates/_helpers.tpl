@@ -353,6 +353,9 @@ spec:
 - {name: TRAINMASTER_KUBE_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
 - {name: TRAINMASTER_KUBE_NAMESPACE_PREFIX, value: {{ .Values.jobs.namespacePrefix | quote }}}
 - {name: TRAINMASTER_KUBE_IMAGE, value: {{ include "trainmaster.image" . | quote }}}
+{{- with .Values.jobs.pullSecrets }}
+- {name: TRAINMASTER_KUBE_PULL_SECRETS, value: {{ join "," . | quote }}}
+{{- end }}
 - {name: TRAINMASTER_KUBE_CODE_URL, value: "http://{{ include "trainmaster.name" (dict "root" . "component" "scheduler") }}.{{ .Release.Namespace }}.svc:8080"}
 {{- end -}}
 

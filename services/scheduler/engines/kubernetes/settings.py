@@ -30,6 +30,7 @@ _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAMESPACE: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _PREFIX: Final = r"^([a-z0-9]([a-z0-9-]{0,30}))?$"
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_SECRET: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _RESOURCE: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -65,6 +66,12 @@ def _resources(text: str) -> str:
     for _, resource in _named(_pairs(text)):
         if _RESOURCE.fullmatch(resource) is None:
             raise ValueError(f"{resource!r} is no name of a resource such as nvidia.com/gpu")
+    return text
+
+
+def _secret_names(text: str) -> str:
+    if not all(_SECRET.fullmatch(name) for name in _words(text)):
+        raise ValueError("give names of Secrets, with commas between")
     return text
 
 
@@ -114,6 +121,9 @@ class KubernetesSettings(BaseModel):
         "", pattern=_PREFIX, description="given: each project has a namespace of its own, <prefix><project>"
     )
     kube_image: str = Field("", description="the platform's own image, which lays code in pods")
+    kube_pull_secrets: Annotated[str, AfterValidator(_secret_names)] = Field(
+        "", description="Secrets in the namespace of gangs by which pods with code pull that image: NAME,…"
+    )
     kube_code_url: str = Field(
         "", pattern=r"^(https?://.+)?$", description="where pods reach the scheduler, for code of more than 900 KiB"
     )
@@ -173,6 +183,7 @@ class KubernetesSettings(BaseModel):
             namespaces=Namespaces(self.kube_namespace, self.kube_namespace_prefix or None),
             cluster=cluster,
             platform_image=self.kube_image,
+            pull_secrets=tuple(_words(self.kube_pull_secrets)),
             code_url=self.kube_code_url,
             user=self._pod_user(),
             shm_percent=self.kube_shm_percent,

@@ -62,7 +62,8 @@ class PodShape:
     def _spec(self, replica: ReplicaStart) -> Json:
         volumes = (shared_memory(replica, self.settings), *self.volumes)
         inputs = (volume for laid in self.laid for volume in (laid.target, *laid.inputs))
-        pull = {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+        secrets = filter(None, (self.pull_secret, *(self.settings.pull_secrets if self.laid else ())))
+        pull = [{"name": name} for name in secrets]
         return {
             "hostname": self.gang.replica_id(replica),
             "subdomain": self.gang.id,
@@ -74,7 +75,7 @@ class PodShape:
             "initContainers": [init_container(laid, self._preparing(replica), self.tickets) for laid in self.laid],
             "containers": [self._main(replica, volumes)],
             "volumes": manifests((*volumes, *inputs)),
-            **pull,
+            **({"imagePullSecrets": pull} if pull else {}),
             **scheduling(self.gang, replica, self.settings),
         }
 

@@ -76,13 +76,14 @@ class VolumeSettings:
 class ObjectSettings:
     """Everything about a cluster's gangs that is not the gang's own.
 
-    `cluster` is the name by which the platform calls this one, `platform_image` the image that lays code, and
-    `code_url` where it gets code that does not fit into a ConfigMap.
+    `cluster` is the name by which the platform calls this one, `platform_image` the image that lays code,
+    `pull_secrets` are what opens its registry, and `code_url` is where it gets code that does not fit into a ConfigMap.
     """
 
     namespaces: Namespaces = field(default_factory=Namespaces)
     cluster: str = "trainmaster"
     platform_image: str = ""
+    pull_secrets: tuple[str, ...] = ()
     code_url: str = ""
     user: PodUser = PodUser()
     shm_percent: int = 50

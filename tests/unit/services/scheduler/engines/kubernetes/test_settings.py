@@ -59,6 +59,10 @@ def test_taints_as_kubectl_writes_them():
     )
 
 
+def test_secrets_that_open_a_registry():
+    assert settings_of(pull_secrets="a, b.c").pull_secrets == ("a", "b.c")
+
+
 def test_data():
     found = settings_of(
         host_prefixes="/srv/data/:/mnt",
@@ -80,6 +84,7 @@ def test_data():
         {"namespace": "Jobs"},
         {"namespace_prefix": "-x"},
         {"code_url": "scheduler:8080"},
+        {"pull_secrets": "a_b"},
         {"egress": "everything"},
         {"gpu_resources": "H200"},
         {"gpu_resources": "H200=nvidia.com/"},

@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from services.scheduler.engines.kubernetes.objects import ObjectSettings
 from services.scheduler.ports.engine import StartRefusedError
+from services.scheduler.ports.gangs import CodeInline
 from tests.support.gangs import JOB, a_gang, first_pod, objects_of, of_kind
 
 CONFIG = '{"auths": {"registry.example": {"username": "u", "password": "p"}}}'
@@ -23,6 +25,13 @@ def test_what_opens_the_registry_is_named_by_every_pod():
 
 def test_without_one_pods_name_none():
     assert "imagePullSecrets" not in first_pod(a_gang())["spec"]
+
+
+def test_what_opens_the_platforms_registry_is_named_by_pods_that_use_its_image_alone():
+    closed = ObjectSettings(platform_image="registry.example/trainmaster:1", pull_secrets=("ours",))
+    with_code = first_pod(a_gang(code=CodeInline({"a.py": ""}), image_pull_secret=CONFIG), closed)
+    assert with_code["spec"]["imagePullSecrets"] == [{"name": f"{JOB}-1-pull"}, {"name": "ours"}]
+    assert "imagePullSecrets" not in first_pod(a_gang(), closed)["spec"]
 
 
 @pytest.mark.parametrize("config", ["", "token", "[]", "{}", '{"auths": {}}', '{"auths": {"r": "x"}}', '{"auths": []}'])
