@@ -28,7 +28,7 @@ EVERYTHING: dict[str, Any] = {
     "s3": {"existingSecret": "store", "endpoint": "https://s3.example"},
     "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
     "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
-    "jobs": {"namespace": "jobs", "volcano": True},
+    "jobs": {"namespace": "jobs", "volcano": True, "pullSecrets": ["registry", "other"]},
     "agent": {
         "seesProcesses": True,
         "directories": ["/data", "/mnt/more"],
