@@ -71,4 +71,7 @@ def parse_rfc3339(text: str) -> datetime:
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; RFC 3339 times end in Z or +hh:mm")
-    return time.astimezone(UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is a time of no year from 1 to 9999") from error

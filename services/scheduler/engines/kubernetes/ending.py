@@ -24,6 +24,7 @@ from services.scheduler.engines.kubernetes.gangs import (
     STOPPED_AT,
     GangSeen,
     gang_seen,
+    phase_of,
 )
 from services.scheduler.engines.kubernetes.objects.record import FORGOTTEN, STOPPING
 from services.scheduler.engines.kubernetes.paths import collection_path, config_map_path, pod_path
@@ -60,10 +61,8 @@ class Ending:
         self._log = structlog.get_logger(service="scheduler")
 
     async def stop(self, gang: GangId, namespace: str, grace_s: float) -> bool:
-        """Have every pod of the gang end; False where there is no such gang."""
+        """Have every pod of the gang end, though its record may be spoilt; False where there is no such gang."""
         record = await self._mark(gang, namespace, STOPPING, {STOPPED_AT: rfc3339(self._clock.now())})
-        if record is None:
-            return False
         documents = await self._api.all(collection_path("Pod", namespace), f"{GANG_LABEL}={gang}")
         pods = [pod for pod in map(pod_seen, documents) if pod is not None and pod.ended is None]
 
@@ -71,15 +70,19 @@ class Ending:
             await self._delete_pod(pod, grace_s)
 
         await for_each(pods, delete, DELETES_AT_ONCE)
-        return True
+        return bool(record or documents)
 
     async def forget(self, gang: GangId, namespace: str, keep_until: datetime | None) -> None:
         """Every end is on record: remove the gang once its logs are shipped, and not before `keep_until`."""
         notes = {FORGOTTEN_AT: rfc3339(self._clock.now())}
         if keep_until is not None:
             notes[KEEP_UNTIL] = rfc3339(keep_until)
-        if await self._mark(gang, namespace, FORGOTTEN, notes) is None:
+        document = await self._mark(gang, namespace, FORGOTTEN, notes)
+        if document is None or gang_seen(document) is None:
             self._picture.drop(gang)
+        if document is not None and gang_seen(document) is None:
+            self._log.warning("spoilt_record_removed", gang=gang)
+            await self._remove(gang, namespace, document["metadata"]["uid"])
 
     async def clear_away(self) -> None:
         """Remove forgotten gangs that nobody needs any more; what fails is tried again the next time."""
@@ -89,7 +92,7 @@ class Ending:
             try:
                 await self._end_strays(life)
                 if await self._is_done_with(life.record, life):
-                    await self._remove(life.record)
+                    await self._remove(life.record.id, life.record.namespace, life.record.uid)
             except (ApiError, UnavailableError) as error:
                 self._log.warning("gang_not_removed", gang=gang, reason=error.message)
 
@@ -99,28 +102,27 @@ class Ending:
             if pod.ended is None and pod.deleted_at is None:
                 await self._delete_pod(pod, STRAYS_GRACE_S)
 
-    async def _mark(self, gang: GangId, namespace: str, phase: str, notes: Json) -> GangSeen | None:
-        """Move the gang on, never back; None where there is no such gang."""
+    async def _mark(self, gang: GangId, namespace: str, phase: str, notes: Json) -> Json | None:
+        """Move the gang on, never back: its record as it is then, None where there is no such gang."""
         path = config_map_path(namespace, gang)
         while True:
             document = await self._api.find(path)
-            record = gang_seen(document) if document is not None else None
-            if record is None or record.phase == phase or record.is_forgotten:
-                return record
-            change = {
-                "metadata": {"resourceVersion": str(record.version), "annotations": {PHASE_ANNOTATION: phase, **notes}}
-            }
+            if document is None or phase_of(document) in (phase, FORGOTTEN):
+                return document
+            version = document["metadata"]["resourceVersion"]
+            change = {"metadata": {"resourceVersion": version, "annotations": {PHASE_ANNOTATION: phase, **notes}}}
             try:
-                record = gang_seen(await self._api.patch(path, change))
+                document = await self._api.patch(path, change)
             except ApiError as error:
                 if is_missing(error):
                     return None
                 if not is_conflict(error):
                     raise
             else:
+                record = gang_seen(document)
                 if record is not None:
                     self._picture.take_record(record)
-                return record
+                return document
 
     async def _delete_pod(self, pod: PodSeen, grace_s: float) -> None:
         """A node that is lost confirms nothing: its pods are deleted without it."""
@@ -144,7 +146,7 @@ class Ending:
         nodes = {pod.node for pod in (*life.pods.values(), *last) if pod.node and pod.started_at}
         return not nodes or await self._shipments.is_shipped(record.id, sorted(nodes))
 
-    async def _remove(self, record: GangSeen) -> None:
-        options = {"propagationPolicy": "Background", "preconditions": {"uid": record.uid}}
-        await self._api.delete(config_map_path(record.namespace, record.id), options)
-        self._log.info("gang_removed", gang=record.id)
+    async def _remove(self, gang: GangId, namespace: str, uid: str) -> None:
+        options = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+        await self._api.delete(config_map_path(namespace, gang), options)
+        self._log.info("gang_removed", gang=gang)

@@ -184,10 +184,9 @@ class KubernetesEngine:
 
     def _scope(self) -> Scope:
         settings = self._settings
-        namespaces = settings.objects.namespaces
         return Scope(
             cluster=settings.objects.cluster,
-            namespace=namespaces.shared if namespaces.prefix is None else "",
+            namespaces=settings.objects.namespaces,
             sees_others=settings.sees_others,
             reading=settings.reading,
             silence_s=settings.silence_s,

@@ -22,7 +22,7 @@ from shared.clock import parse_rfc3339, rfc3339
 from shared.events import ReplicaExit
 from shared.ids import GangId
 from shared.kubernetes.documents import Json
-from shared.kubernetes.names import GANG_LABEL, PHASE_ANNOTATION, PREFIX
+from shared.kubernetes.names import PHASE_ANNOTATION, PREFIX
 
 Key = tuple[str, int]
 
@@ -71,20 +71,22 @@ class GangSeen:
 
 
 def gang_seen(config_map: Json) -> GangSeen | None:
-    """What matters of the record of a gang; None where it is none that can be read."""
+    """What matters of the record of a gang; None where it is none that can be read, or a copy under another name."""
     metadata = config_map["metadata"]
-    notes, marks = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    notes = metadata.get("annotations") or {}
     try:
         record = GangRecord.read(dict(config_map))
     except ValueError:
         return None
+    if record.gang != metadata["name"]:
+        return None
     times = {name: _time(notes.get(name)) for name in (RELEASED_AT, STOPPED_AT, FORGOTTEN_AT, KEEP_UNTIL)}
     return GangSeen(
-        id=GangId(marks.get(GANG_LABEL) or metadata["name"]),
+        id=record.gang,
         namespace=metadata["namespace"],
         uid=metadata["uid"],
         version=int(metadata["resourceVersion"]),
-        phase=notes.get(PHASE_ANNOTATION) or CREATING,
+        phase=phase_of(config_map),
         replicas={(ref.role, ref.index): ref for ref in record.replicas},
         released_at=times[RELEASED_AT],
         stopped_at=times[STOPPED_AT],
@@ -92,6 +94,11 @@ def gang_seen(config_map: Json) -> GangSeen | None:
         keep_until=times[KEEP_UNTIL],
         noted=_noted(config_map),
     )
+
+
+def phase_of(config_map: Json) -> str:
+    """How far the gang is, also where nothing else of its record can be read."""
+    return str((config_map["metadata"].get("annotations") or {}).get(PHASE_ANNOTATION) or CREATING)
 
 
 def exits_text(exits: Mapping[Key, Ended]) -> str:
@@ -108,7 +115,7 @@ def _noted(config_map: Json) -> dict[Key, Ended]:
     try:
         rows = json.loads((config_map.get("data") or {}).get(EXITS_KEY) or "[]")
         return {(role, index): Ended(parse_rfc3339(at), _EXIT.validate_python(end)) for role, index, at, end in rows}
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from shared.clock import parse_rfc3339
@@ -104,11 +104,11 @@ class PodSeen:
 
 
 def pod_seen(pod: Json) -> PodSeen | None:
-    """What matters of the pod of a replica; None of any other."""
+    """What matters of the pod of a replica; None of any other, and of a copy, which has its labels and another name."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     marks = metadata.get("labels") or {}
     gang, role, index = marks.get(names.GANG_LABEL), marks.get(names.ROLE_LABEL), marks.get(names.INDEX_LABEL, "")
-    if not gang or not role or not index.isdecimal():
+    if not gang or not role or not index.isdecimal() or metadata["name"] != f"{gang}-{role}-{index}":
         return None
     main = _main_status(pod)
     return PodSeen(
@@ -135,9 +135,12 @@ def _time(text: object) -> datetime | None:
 
 
 def _deleted_at(metadata: Mapping[str, Any]) -> datetime | None:
-    """The server notes when the grace is over; it was asked so much earlier."""
+    """The server notes when the grace is over; it was asked so much earlier, or long ago where the grace is no time."""
     over_at = _time(metadata.get("deletionTimestamp"))
-    return over_at - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0) if over_at else None
+    try:
+        return over_at - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0) if over_at else None
+    except OverflowError:
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _started_at(main: Json) -> datetime | None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
+import structlog
+
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL, RECORD_LABEL_VALUE, gang_seen
 from services.scheduler.engines.kubernetes.making import Making
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_seen, other_pod
-from services.scheduler.engines.kubernetes.objects.namespaces import fitting
+from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces, fitting
 from services.scheduler.engines.kubernetes.paths import ALL_NODES, collection_path
 from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.engines.kubernetes.pod_stream import PodStream
@@ -30,18 +32,39 @@ from shared.tasks import run_together
 
 SeenT = TypeVar("SeenT")
 
+_log = structlog.get_logger(service="scheduler")
 _NOT_ENDED: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is watched: objects of this cluster's name, in one namespace (empty: in all), and how nodes are read."""
+    """What is watched: objects of this cluster's name where gangs may be, and how nodes are read."""
 
     cluster: str
-    namespace: str = ""
+    namespaces: Namespaces = field(default_factory=Namespaces)
     sees_others: bool = True
     reading: NodeReading = field(default_factory=NodeReading)
     silence_s: float = SILENCE_S
+
+    @property
+    def namespace(self) -> str:
+        """The one in which all gangs are; empty where they are in several."""
+        return self.namespaces.shared if self.namespaces.prefix is None else ""
+
+    def ours(self, read: Callable[[Json], SeenT | None]) -> Callable[[Json], SeenT | None]:
+        """What is read of an object that can be read, and is not where others may make what they like."""
+
+        def checked(document: Json) -> SeenT | None:
+            metadata = document["metadata"]
+            if not self.namespaces.have(metadata["namespace"]):
+                return None
+            try:
+                return read(document)
+            except Exception:  # noqa: BLE001  # one object that nobody had thought of must not hide all others
+                _log.exception("object_not_read", namespace=metadata["namespace"], name=metadata["name"])
+                return None
+
+        return checked
 
 
 class Watchers:
@@ -69,7 +92,7 @@ class Watchers:
         if not scope.sees_others:
             picture.has_others.set()
         await run_together(
-            self._follow(records, gang_seen, picture.take_gangs),
+            self._follow(records, scope.ours(gang_seen), picture.take_gangs),
             self._follow_pods(pods),
             self._follow(nodes, read_node, picture.take_nodes),
             *([self._follow_others()] if scope.sees_others else []),
@@ -78,7 +101,7 @@ class Watchers:
     async def _follow_pods(self, pods: Collection) -> None:
         """After the records: a released gang whose pod a later list does not have has lost it."""
         await self._picture.has_gangs.wait()
-        await self._follow(pods, pod_seen, self._picture.take_pods)
+        await self._follow(pods, self._scope.ours(pod_seen), self._picture.take_pods)
 
     async def _follow_others(self) -> None:
         path = collection_path("Pod")

@@ -30,6 +30,10 @@ class Namespaces:
         """The namespace of the project's gangs."""
         return self.shared if self.prefix is None else self.prefix + fitting(project, DNS_LABEL_MAX - len(self.prefix))
 
+    def have(self, namespace: str) -> bool:
+        """Whether gangs may be there."""
+        return namespace == self.shared if self.prefix is None else namespace.startswith(self.prefix)
+
 
 def fitting(text: str, most_chars: int) -> str:
     """The text where it is a DNS label of at most so many characters, else one that no other text gives."""

@@ -10,16 +10,39 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
 from dataclasses import dataclass
 from typing import Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
 from services.scheduler.ports.gangs import GangStart
 from services.scheduler.ports.reports import ReplicaRef
+from shared.ids import GangId, gang_id
 from shared.kubernetes.names import PHASE_ANNOTATION
 
 CREATING, RELEASED, STOPPING, FORGOTTEN = "creating", "released", "stopping", "forgotten"
 RECORD_KEY: Final = "record.json.gz"
+_TEXT_MAX_BYTES: Final = 1 << 24
+"""Many times what the largest gang takes: a few kilobytes that somebody has made may unpack into gigabytes."""
+
+
+class _Role(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    role: str
+    nodes: list[str]
+    node_of: list[int] = Field(alias="nodeOf")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    job: str
+    attempt: int
+    roles: list[_Role]
+    grace_s: float = Field(alias="graceS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +76,16 @@ class GangRecord:
     def read(cls, config_map: Json) -> Self:
         """The record that a ConfigMap holds; raises ValueError where it holds none that can be read."""
         try:
-            body = json.loads(gzip.decompress(base64.b64decode(config_map["binaryData"][RECORD_KEY])))
-            roles = tuple(RoleRecord(role["role"], tuple(_expanded(role))) for role in body["roles"])
-            return cls(body["job"], body["attempt"], roles, body["graceS"])
-        except (KeyError, TypeError, OSError, EOFError) as error:
+            body = _Body.model_validate_json(_unpacked(config_map["binaryData"][RECORD_KEY]))
+            roles = tuple(RoleRecord(role.role, tuple(_expanded(role))) for role in body.roles)
+            return cls(body.job, body.attempt, roles, body.grace_s)
+        except (LookupError, TypeError, zlib.error) as error:
             raise ValueError(f"it holds no record of a gang: {error}") from error
+
+    @property
+    def gang(self) -> GangId:
+        """Name of the gang, and of the ConfigMap that holds its record."""
+        return gang_id(self.job, self.attempt)
 
     @property
     def replicas(self) -> tuple[ReplicaRef, ...]:
@@ -89,5 +117,13 @@ def _compact(nodes: tuple[str, ...]) -> Json:
     return {"nodes": names, "nodeOf": [place[node] for node in nodes]}
 
 
-def _expanded(role: Json) -> list[str]:
-    return [role["nodes"][position] for position in role["nodeOf"]]
+def _unpacked(text: str) -> bytes:
+    unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    body = unpacking.decompress(base64.b64decode(text), _TEXT_MAX_BYTES)
+    if not unpacking.eof:
+        raise ValueError("what it holds is cut off, or too large for the record of a gang")
+    return body
+
+
+def _expanded(role: _Role) -> list[str]:
+    return [role.nodes[position] for position in role.node_of]
