@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from services.scheduler.engines.kubernetes.objects import ObjectSettings, gang_objects
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.environment import GangEnvironment, GangShape, RoleShape
 from shared.errors import UnavailableError
@@ -22,6 +21,7 @@ from shared.ids import new_job_id
 from shared.kubernetes.access import ApiError, KubernetesApi, connect
 from shared.kubernetes.documents import Json
 from shared.kubernetes.names import node_id
+from shared.kubernetes.namespaces import Namespaces
 
 REPLICAS = 1000
 NODES = 10

@@ -19,9 +19,9 @@ from services.scheduler.control.gangs import Gangs
 from services.scheduler.control.troubles import Troubles
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from shared.clock import SystemClock
 from shared.kubernetes.access import connect
+from shared.kubernetes.namespaces import Namespaces
 
 MB = 1e6
 

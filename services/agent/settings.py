@@ -20,6 +20,7 @@ With `kubernetes` the machine's name is made of cluster and node, and there are,
 |---|---|
 | `TRAINMASTER_NODE_NAME` | name of this node as Kubernetes has it; must be given |
 | `TRAINMASTER_CLUSTER` | name of the cluster as Trainmaster has it; default `main` |
+| `TRAINMASTER_KUBE_NAMESPACE`, `TRAINMASTER_KUBE_NAMESPACE_PREFIX` | as the scheduler's; pods elsewhere do not count |
 | `TRAINMASTER_POD_LOGS` | where the kubelet keeps logs; default `/var/log/pods` |
 | `TRAINMASTER_KUBELET_ROOT` | the kubelet's directory; default `/var/lib/kubelet` |
 | `TRAINMASTER_CGROUP_ROOT` | the node's own control groups; default `/sys/fs/cgroup` |
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.kubernetes.names import machine_name
+from shared.kubernetes.namespaces import ALL_NAMESPACES, Namespaces
 from shared.variables import SettingsError, refuse_misspelt
 
 FIRST_CLUSTER: Final = "main"
@@ -49,17 +51,18 @@ VARIABLES: Final = frozenset(
     for name in (
         *("HOME", "NATS_URL", "NATS_CA_FILE", "NATS_USER", "NATS_PASSWORD", "MACHINE", "LOG_LEVEL", "SAMPLE_S"),
         *("PROBE_PYTHON", "PROBE_ADDRESS", "PROBE_FAULTS", "AGENT_SOURCE", "NODE_NAME", "CLUSTER", "POD_LOGS"),
-        *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS", "NODE_DIRECTORIES"),
+        *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS", "NODE_DIRECTORIES", "KUBE_NAMESPACE", "KUBE_NAMESPACE_PREFIX"),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
-    """Which node this is, and where things are on it."""
+    """Which node this is, where things are on it, and in which namespaces pods are replicas."""
 
     node_name: str
     cluster: str = FIRST_CLUSTER
+    namespaces: Namespaces = ALL_NAMESPACES
     pod_logs: Path = Path("/var/log/pods")
     kubelet_root: Path = Path("/var/lib/kubelet")
     cgroup_root: Path = Path("/sys/fs/cgroup")
@@ -87,6 +90,7 @@ class KubernetesSettings:
         return cls(
             node_name,
             cluster,
+            _namespaces(environment),
             sees_gpus=_is_true(environment, "TRAINMASTER_NODE_GPUS"),
             directories=_paths(environment, "TRAINMASTER_NODE_DIRECTORIES"),
             **given,
@@ -158,6 +162,13 @@ def _paths(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     if wrong:
         raise SystemExit(f"{name}: {wrong[0]!r} is no absolute path, such as /data")
     return paths
+
+
+def _namespaces(environment: Mapping[str, str]) -> Namespaces:
+    """Where the scheduler puts gangs; all, where that is not told."""
+    shared = environment.get("TRAINMASTER_KUBE_NAMESPACE")
+    prefix = environment.get("TRAINMASTER_KUBE_NAMESPACE_PREFIX")
+    return Namespaces(prefix=prefix) if prefix else Namespaces(shared) if shared else ALL_NAMESPACES
 
 
 def _is_true(environment: Mapping[str, str], name: str) -> bool:

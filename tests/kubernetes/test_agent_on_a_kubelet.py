@@ -71,7 +71,7 @@ def agent_for(home: Path, url: str, cluster: Cluster) -> AgentProcess:
 async def start(cluster: Cluster, job: str, *command: str, **spec: Any) -> str:
     name = f"{job}-1-worker-0"
     labels = {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.JOB_LABEL: job, names.ATTEMPT_LABEL: "1"}
-    labels |= {names.ROLE_LABEL: "worker", names.INDEX_LABEL: "0"}
+    labels |= {names.ROLE_LABEL: "worker", names.INDEX_LABEL: "0", names.CLUSTER_LABEL: "main"}
     container = {"name": names.REPLICA_CONTAINER, "image": image_of_tests(), "command": list(command)}
     container |= {"imagePullPolicy": "IfNotPresent", "volumeMounts": spec.pop("mounts", [])}
     whole = {"nodeName": NODE, "restartPolicy": "Never", "containers": [container], **spec}

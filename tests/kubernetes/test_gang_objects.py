@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.kubernetes.objects import GangObjects, ObjectSettings, gang_objects
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.engines.kubernetes.objects.security import namespace
 from services.scheduler.engines.kubernetes.objects.settings import PodUser, S3Volumes, VolumeSettings
 from services.scheduler.ports.gangs import CodeInline, CodeUpload, GangMount, GangStart, PoolTerms
+from shared.kubernetes.namespaces import Namespaces
 from tests.support.gangs import a_gang
 from tests.support.kubernetes.clusters import NO_CLUSTER, Cluster, a_cluster, kinds_of_clusters, real_kubeconfig
 from tests.support.kubernetes.connection import Answer

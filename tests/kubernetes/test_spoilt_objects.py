@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.engines.kubernetes.gangs import EXITS_KEY
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.engines.kubernetes.objects.record import RECORD_KEY
 from services.scheduler.ports.gangs import GangStart
 from services.scheduler.ports.reports import ReplicaExited
 from shared.kubernetes.names import PHASE_ANNOTATION
+from shared.kubernetes.namespaces import Namespaces
 from tests.support.kubernetes.clusters import Cluster, a_cluster, kinds_of_clusters, namespaced
 from tests.support.kubernetes.engines import (
     belongings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from tests.support.logs import AgentProcess
 from tests.support.services import eventually
 
 NODE = "node-1"
-MACHINE = names.machine_name("main", NODE)
+CLUSTER = "main"
+MACHINE = names.machine_name(CLUSTER, NODE)
 
 
 @dataclass
@@ -87,6 +88,7 @@ class KubernetesNode:
         return {
             "TRAINMASTER_AGENT_SOURCE": "kubernetes",
             "TRAINMASTER_NODE_NAME": NODE,
+            "TRAINMASTER_KUBE_NAMESPACE": self.cluster.namespace,
             "TRAINMASTER_POD_LOGS": str(self.directory / "pods"),
             "TRAINMASTER_KUBELET_ROOT": str(self.kubelet),
             "TRAINMASTER_CGROUP_ROOT": str(self.cgroups),
@@ -99,14 +101,18 @@ class KubernetesNode:
         job: str,
         index: int = 0,
         *,
+        name: str = "",
+        namespace: str = "",
         annotations: dict[str, str] | None = None,
         volumes: Any = (),
         mounts: Any = (),
     ) -> NodePod:
-        """A replica's pod, bound to this node."""
-        name = f"{job}-1-worker-{index}"
+        """A replica's pod, bound to this node; under another name or in another namespace it only looks like one."""
+        name = name or f"{job}-1-worker-{index}"
+        cluster = replace(self.cluster, namespace=namespace or self.cluster.namespace)
         labels = {
             names.MANAGED_BY_LABEL: names.MANAGED_BY,
+            names.CLUSTER_LABEL: CLUSTER,
             names.JOB_LABEL: job,
             names.ATTEMPT_LABEL: "1",
             names.ROLE_LABEL: "worker",
@@ -115,12 +121,12 @@ class KubernetesNode:
         container = {"name": names.REPLICA_CONTAINER, "image": "i", "volumeMounts": list(mounts)}
         spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [container], "volumes": list(volumes)}
         metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
-        made = await self.cluster.api.post(self.cluster.path("pods"), {"metadata": metadata, "spec": spec})
+        made = await cluster.api.post(cluster.path("pods"), {"metadata": metadata, "spec": spec})
         assert made.status == 201, made.message
         uid = made.body["metadata"]["uid"]
-        directory = self.directory / "pods" / f"{self.cluster.namespace}_{name}_{uid}" / names.REPLICA_CONTAINER
+        directory = self.directory / "pods" / f"{cluster.namespace}_{name}_{uid}" / names.REPLICA_CONTAINER
         replica = self.home / "gangs" / f"{job}-1" / "replicas" / f"worker-{index}"
-        return NodePod(self, name, uid, ContainerLog(directory), replica)
+        return NodePod(replace(self, cluster=cluster), name, uid, ContainerLog(directory), replica)
 
 
 @asynccontextmanager

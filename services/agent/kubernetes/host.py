@@ -89,5 +89,6 @@ class KubernetesHost:
 
     async def _watch(self, lane: PodLane) -> None:
         async with await connect() as api:
-            node = self._settings.node_name
-            await asyncio.gather(lane.watch(api, node), self._gpu_pods.watch(api, node, SystemClock()))
+            settings, node = self._settings, self._settings.node_name
+            pods = lane.watch(api, node, settings.cluster, settings.namespaces)
+            await asyncio.gather(pods, self._gpu_pods.watch(api, node, SystemClock()))

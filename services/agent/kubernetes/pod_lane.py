@@ -13,11 +13,14 @@ from typing import Final
 
 from services.agent.inotify import Inotify
 from services.agent.kubernetes.keeper import PodKeeper
-from services.agent.kubernetes.pods import pod_of
+from services.agent.kubernetes.pods import Pod, pod_of
 from services.agent.lanes import survived
 from shared.clock import Clock
+from shared.ids import DNS_LABEL_MAX
 from shared.kubernetes.access import KubernetesApi
-from shared.kubernetes.names import MANAGED_SELECTOR
+from shared.kubernetes.documents import Json
+from shared.kubernetes.names import CLUSTER_LABEL, MANAGED_SELECTOR
+from shared.kubernetes.namespaces import Namespaces, fitting
 from shared.kubernetes.watch import ApiCollection, follow
 
 COALESCE_S: Final = 0.02
@@ -36,11 +39,15 @@ class PodLane:
         self._woken = asyncio.Event()
         self._look_at = 0.0
 
-    async def watch(self, api: KubernetesApi, node_name: str) -> None:
-        """Follow the pods of the node."""
-        fields = f"spec.nodeName={node_name}"
-        collection = ApiCollection(api, "/api/v1/pods", labels=MANAGED_SELECTOR, fields=fields)
-        async with aclosing(follow(collection, pod_of, self._clock)) as news:
+    async def watch(self, api: KubernetesApi, node_name: str, cluster: str, namespaces: Namespaces) -> None:
+        """Follow the pods of the node that are this platform's; labels of others may say anything."""
+        labels = f"{MANAGED_SELECTOR},{CLUSTER_LABEL}={fitting(cluster, DNS_LABEL_MAX)}"
+        collection = ApiCollection(api, "/api/v1/pods", labels=labels, fields=f"spec.nodeName={node_name}")
+
+        def read(given: Json) -> Pod | None:
+            return pod_of(given) if namespaces.have(given["metadata"]["namespace"]) else None
+
+        async with aclosing(follow(collection, read, self._clock)) as news:
             async for each in news:
                 self._keeper.tell(each)
                 self._woken.set()

@@ -8,6 +8,7 @@ from posixpath import normpath
 from typing import Final
 
 from shared.clock import parse_rfc3339
+from shared.ids import replica_id
 from shared.kubernetes.documents import Json
 from shared.kubernetes.names import (
     ATTEMPT_LABEL,
@@ -69,12 +70,12 @@ class Pod:
 
 
 def pod_of(given: Json) -> Pod | None:
-    """The pod of its JSON; None where it is no replica's."""
+    """The pod of its JSON; None where it is no replica's, or a copy, which has its labels and another name."""
     metadata: Json = given.get("metadata") or {}
     status: Json = given.get("status") or {}
     annotations: Json = metadata.get("annotations") or {}
     replica = _replica_of(metadata.get("labels") or {})
-    if replica is None:
+    if replica is None or metadata.get("name") != replica_id(replica.job, replica.attempt, replica.role, replica.index):
         return None
     own = _own_status(status)
     state = own.get("state") or {}

@@ -16,7 +16,7 @@ from shared.agent_wire import Shipped, decode_shipped, encode_shipped_request, s
 from shared.bus import Bus
 from shared.kubernetes import names
 from tests.support.event_files import scalars
-from tests.support.kubernetes.clusters import a_cluster, kinds_of_clusters
+from tests.support.kubernetes.clusters import a_cluster, kinds_of_clusters, namespaced
 from tests.support.kubernetes_logs import ContainerLog
 from tests.support.kubernetes_node import MACHINE, KubernetesNode, NodePod, agent_on
 from tests.support.logs import AgentProcess, KeptLogs, keeping_logs, submit
@@ -78,6 +78,31 @@ async def test_a_pods_output_is_shipped_with_its_end_and_its_directory_goes_with
 
         await eventually(look)
         assert await agent.stop() == 0
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_a_pod_that_only_looks_like_a_replica_writes_nothing_into_its_log(
+    bus: Bus, node: KubernetesNode, *, by_name: bool
+):
+    async with shipping(bus, node) as (kept, _), elsewhere(node) as namespace:
+        job = await submit(bus)
+        forged = await (node.pod(job, name="look-inside") if by_name else node.pod(job, namespace=namespace))
+        await forged.runs()
+        forged.log.write(b"CUDA error: device-side assert triggered\n")
+        await forged.ends(code=1)
+        real = await node.pod(job)
+        await real.runs()
+        real.log.write(b"all is well\n")
+        await real.ends()
+        await real.until_shipped()
+        assert await kept.raw(job) == b"all is well\n"
+
+
+@asynccontextmanager
+async def elsewhere(node: KubernetesNode) -> AsyncIterator[str]:
+    cluster = node.cluster
+    async with namespaced(cluster.kubeconfig, cluster.server, f"{cluster.namespace}-theirs") as made:
+        yield made.namespace
 
 
 async def test_output_is_identical_through_rotation_and_an_agent_killed_again_and_again(bus: Bus, node: KubernetesNode):

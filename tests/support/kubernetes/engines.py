@@ -14,13 +14,13 @@ from services.scheduler.engines.kubernetes.api import Patience
 from services.scheduler.engines.kubernetes.ending import Shipments
 from services.scheduler.engines.kubernetes.engine import EngineSettings, KubernetesEngine
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.clock import Clock, SystemClock
 from shared.errors import UnavailableError
 from shared.ids import new_job_id
 from shared.kubernetes.access import KubernetesApi, connect
 from shared.kubernetes.names import GANG_LABEL, node_id
+from shared.kubernetes.namespaces import Namespaces
 from tests.support.kubernetes.clusters import Cluster
 from tests.support.kubernetes.kubelet import SimulatedKubelet
 from tests.support.kubernetes.nodes import NodeSpec

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from services.scheduler.engines.kubernetes.nodes import NodeReading
 from services.scheduler.engines.kubernetes.objects import ObjectSettings
-from services.scheduler.engines.kubernetes.objects.namespaces import SHARED, Namespaces
 from services.scheduler.engines.kubernetes.objects.settings import (
     GPU_RESOURCE,
     Egress,
@@ -21,6 +20,7 @@ from services.scheduler.engines.kubernetes.objects.settings import (
     Toleration,
     VolumeSettings,
 )
+from shared.kubernetes.namespaces import SHARED, Namespaces
 
 _OF_IMAGE: Final = "image"
 _ROOT: Final = "root"

@@ -17,7 +17,6 @@ import structlog
 from services.scheduler.engines.kubernetes.gangs import RECORD_LABEL, RECORD_LABEL_VALUE, gang_seen
 from services.scheduler.engines.kubernetes.making import Making
 from services.scheduler.engines.kubernetes.nodes import NodeReading, node_seen, other_pod
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces, fitting
 from services.scheduler.engines.kubernetes.paths import ALL_NODES, collection_path
 from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.engines.kubernetes.pod_stream import PodStream
@@ -27,6 +26,7 @@ from shared.ids import DNS_LABEL_MAX
 from shared.kubernetes.access import KubernetesApi
 from shared.kubernetes.documents import Json
 from shared.kubernetes.names import CLUSTER_LABEL
+from shared.kubernetes.namespaces import Namespaces, fitting
 from shared.kubernetes.watch import SILENCE_S, ApiCollection, Collection, Told, follow
 from shared.tasks import run_together
 

@@ -226,6 +226,17 @@ def test_directories_that_jobs_mount_are_shown_to_agents_and_cannot_be_written_b
         assert told["TRAINMASTER_NODE_DIRECTORIES"] == "/data:/mnt/more"
 
 
+@pytest.mark.parametrize(
+    ("jobs", "expected"), [({"namespace": "jobs"}, "jobs/"), ({"namespacePrefix": "tm-"}, "trainmaster-jobs/tm-")]
+)
+def test_scheduler_and_agents_are_told_the_same_namespaces(jobs: dict[str, str], expected: str) -> None:
+    found = render({"jobs": jobs})
+    for each in (*of_kind(found, "DaemonSet"), named(found, "Deployment", "tm-trainmaster-scheduler")):
+        (container, *_) = pod_of(each)["containers"]
+        told = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert f"{told['TRAINMASTER_KUBE_NAMESPACE']}/{told['TRAINMASTER_KUBE_NAMESPACE_PREFIX']}" == expected
+
+
 def test_only_agents_reach_the_tests_of_agents(plain: list[Manifest]) -> None:
     policy = named(plain, "NetworkPolicy", "tm-trainmaster-agent")["spec"]
     (rule,) = policy["ingress"]

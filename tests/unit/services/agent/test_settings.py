@@ -42,6 +42,20 @@ def test_on_kubernetes_the_machine_is_named_by_cluster_and_node():
 
 
 @pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({}, {"jobs", "tm-vision", "other"}),
+        ({"TRAINMASTER_KUBE_NAMESPACE": "jobs"}, {"jobs"}),
+        ({"TRAINMASTER_KUBE_NAMESPACE": "jobs", "TRAINMASTER_KUBE_NAMESPACE_PREFIX": "tm-"}, {"tm-vision"}),
+    ],
+)
+def test_pods_count_where_the_scheduler_puts_gangs(given: dict[str, str], seen: set[str]):
+    kind = {"TRAINMASTER_AGENT_SOURCE": "kubernetes", "TRAINMASTER_NODE_NAME": "gpu-7"}
+    settings = Settings.from_environment({**kind, **given}).kubernetes
+    assert {name for name in ("jobs", "tm-vision", "other") if settings.namespaces.have(name)} == seen
+
+
+@pytest.mark.parametrize(
     ("given", "wrong"),
     [
         ({"TRAINMASTER_AGENT_SOURCE": "docker"}, "TRAINMASTER_AGENT_SOURCE: 'docker' is none of local, kubernetes"),

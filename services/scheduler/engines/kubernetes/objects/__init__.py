@@ -2,7 +2,7 @@
 
 `gang` puts all together: the `record`, which owns the rest, ConfigMaps with `environment` and files, `secrets`, the
 `network`, `pods` with `command`, `resources`, `security`, `scheduling`, `volumes`, `mounts` and `code`, and a
-`pod_group` for Volcano. `settings` says what an admin decides, `namespaces` where it all goes.
+`pod_group` for Volcano. `settings` says what an admin decides.
 """
 
 from services.scheduler.engines.kubernetes.objects.gang import GangObjects, gang_objects

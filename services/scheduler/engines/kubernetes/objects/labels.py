@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.scheduler.engines.kubernetes.objects.namespaces import fitting
 from services.scheduler.ports.gangs import GangStart, ReplicaStart
 from shared.ids import DNS_LABEL_MAX
 from shared.kubernetes import names
+from shared.kubernetes.namespaces import fitting
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces
 from services.scheduler.ports.gangs import ReplicaStart
+from shared.kubernetes.namespaces import Namespaces
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 ORDINARY_USER: Final = 1000

@@ -17,6 +17,7 @@ LABELS = {names.JOB_LABEL: "tj-a", names.ATTEMPT_LABEL: "2", names.ROLE_LABEL: "
 
 def read(
     *,
+    name: str = "tj-a-2-worker-3",
     status: dict[str, Any] | None = None,
     event_files: str | None = None,
     checkpoints: str | None = None,
@@ -25,7 +26,7 @@ def read(
 ) -> Pod:
     given = {names.TENSORBOARD_ANNOTATION: event_files, names.CHECKPOINTS_ANNOTATION: checkpoints}
     annotations = {name: path for name, path in given.items() if path} or None
-    metadata = {"uid": "u-1", "namespace": "jobs", "name": "p", "labels": LABELS, "annotations": annotations}
+    metadata = {"uid": "u-1", "namespace": "jobs", "name": name, "labels": LABELS, "annotations": annotations}
     containers = [{"name": "helper"}, {"name": names.REPLICA_CONTAINER, "volumeMounts": mounts}]
     spec = {"containers": containers, "volumes": [{"name": name, **each} for name, each in (volumes or {}).items()]}
     pod = pod_of({"metadata": metadata, "spec": spec, "status": status or {}})
@@ -44,9 +45,14 @@ def own(state: dict[str, Any]) -> dict[str, Any]:
 def test_a_pod_is_the_replica_of_its_labels():
     pod = read(status={"startTime": "2026-01-02T03:04:05Z"})
     assert (pod.replica, pod.gang) == (ReplicaRef("tj-a", 2, "worker", 3), "tj-a-2")
-    assert pod.log_directory == "jobs_p_u-1"
+    assert pod.log_directory == "jobs_tj-a-2-worker-3_u-1"
     assert pod.started_at == "2026-01-02T03:04:05+00:00"
     assert (pod.has_begun, pod.has_ended, pod.failed_init, pod.container) == (False, False, "", "")
+
+
+def test_a_copy_of_a_pod_is_none():
+    metadata = {"uid": "u-2", "namespace": "jobs", "name": "look-inside", "labels": LABELS}
+    assert pod_of({"metadata": metadata, "spec": {}, "status": {}}) is None
 
 
 @pytest.mark.parametrize("labels", [{}, {**LABELS, names.INDEX_LABEL: "first"}, {names.JOB_LABEL: "tj-a"}])

@@ -35,6 +35,9 @@ class Namespaces:
         return namespace == self.shared if self.prefix is None else namespace.startswith(self.prefix)
 
 
+ALL_NAMESPACES: Final = Namespaces(prefix="")
+
+
 def fitting(text: str, most_chars: int) -> str:
     """The text where it is a DNS label of at most so many characters, else one that no other text gives."""
     if len(text) <= most_chars and _LABEL.fullmatch(text) and not _HASHED.fullmatch(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.engines.kubernetes.objects.namespaces import Namespaces, fitting
+from shared.kubernetes.namespaces import Namespaces, fitting
 
 
 def test_all_projects_share_a_namespace_unless_each_has_its_own():
