@@ -15,7 +15,7 @@ from shared.catalog import CatalogStore, Pool
 from shared.jobs import JobState
 from tests.support.http import calling
 from tests.support.kubernetes.clusters import Cluster
-from tests.support.kubernetes.engines import belongings, kubelets, until_left
+from tests.support.kubernetes.engines import COLLECTED_S, belongings, kubelets, until_left
 from tests.support.kubernetes.job_desk import IMAGE, LABEL, all_is_shipped
 from tests.support.kubernetes.pairs import NAMES, NO_SECOND, a_pair, away, joined_kubeconfig, kinds_of_pairs
 from tests.support.nats import NatsServer
@@ -95,4 +95,4 @@ async def test_jobs_of_the_other_cluster_go_on_and_those_of_the_killed_one_are_a
     async with running(await rig.scheduler(**settings(pair))):
         await stopped(rig, there, another)
         for cluster, count in zip(pair.values(), before, strict=True):
-            await until_left(cluster, count)
+            await until_left(cluster, count, COLLECTED_S)

@@ -1,7 +1,7 @@
 """The node agent beside a real kubelet on this machine: real containers, rotated for real, byte for byte.
 
 `TRAINMASTER_TEST_KUBELET` names the kubelet's root directory; its logs are in `/var/log/pods`, as everywhere, or where
-`TRAINMASTER_POD_LOGS` says: two kubelets of one machine need two, since each removes logs of pods that it does not know.
+`TRAINMASTER_POD_LOGS` says: kubelets of one machine need one each, as they remove the logs of pods they do not know.
 """
 
 from __future__ import annotations

@@ -22,7 +22,16 @@ from shared.tasks import end
 from tests.support.gangs import a_gang
 from tests.support.http import calling
 from tests.support.kubernetes.clusters import NO_CLUSTER, NO_NODE, Cluster, a_cluster, image_of_tests, real_kubeconfig
-from tests.support.kubernetes.engines import belongings, engine_on, insist, node_name, pods_of, settings_for, until_left
+from tests.support.kubernetes.engines import (
+    COLLECTED_S,
+    belongings,
+    engine_on,
+    insist,
+    node_name,
+    pods_of,
+    settings_for,
+    until_left,
+)
 from tests.support.kubernetes.job_desk import JobDesk, job_desk
 from tests.support.kubernetes.nodes import ready_condition
 from tests.support.kubernetes.places import IMAGE, Place, a_place
@@ -96,7 +105,7 @@ async def test_a_server_that_is_killed_for_a_minute_while_jobs_run_and_are_made_
             stopped = await desk.rig.until(job, JobState.STOPPED, limit_s=BACK_S)
             assert [attempt.number for attempt in stopped.attempts] == [1]
             assert {replica.exit.cause for replica in stopped.attempt.replicas.values()} == {"stopped"}
-        await until_left(desk.cluster, before)
+        await until_left(desk.cluster, before, COLLECTED_S)
 
 
 @pytest.mark.skipif(not (real_kubeconfig() and os.environ.get(HEARTBEATS)), reason=NO_HEARTBEATS)
@@ -165,7 +174,7 @@ async def test_gangs_on_a_real_node_end_and_start_as_they_should_though_the_serv
             assert [each.code for each in await desk.exits(starting)] == [6] * 4
             for gang in (running, starting):
                 await desk.engine.forget(gang.id)
-            await until_left(place.cluster, before)
+            await until_left(place.cluster, before, COLLECTED_S)
 
 
 async def are_made(place: Place, gang: GangStart, pods: int) -> bool | None:

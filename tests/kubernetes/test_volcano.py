@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from services.scheduler.engines.kubernetes.objects.pod_group import API
 from services.scheduler.ports.gangs import GangStart, PoolTerms
 from tests.support.kubernetes.clusters import NO_CLUSTER, Cluster, a_cluster, real_kubeconfig
 from tests.support.kubernetes.engines import (
@@ -75,6 +76,8 @@ async def test_volcano_places_nothing_of_a_gang_that_has_no_room_as_a_whole(clus
         await asyncio.sleep(HELD_S)
         assert [pod["spec"].get("nodeName") for pod in await pods_of(cluster, gang)] == [None] * 3
         assert desk.starts(gang) == 0
+        group = await cluster.api.get(cluster.path("podgroups", gang.id, group=API))
+        assert group.body["status"]["phase"] in {"Pending", "Inqueue"}, "Volcano has not looked at it"
         told = desk.engine.holdups(gang.id)
         assert len(told) == len(gang.replicas)
         assert all(" no node for it yet" in why or why.startswith("no node can take it (") for why in told.values())

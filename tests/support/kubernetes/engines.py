@@ -36,6 +36,9 @@ NETWORKING = "networking.k8s.io/v1"
 OF_KUBERNETES = "ca.crt"
 """How the names of config maps end that controllers make in every namespace."""
 GONE_S = 30
+COLLECTED_S = 150
+"""The same where the API server was away: what collects the garbage then waits up to 60 s before it looks for changes,
+and as long once more where the server that came back did not know its rights yet. (45 to 82 s on a real one.)"""
 INSIST_S = 120
 SENT_S = 0.2
 """How long what a process sent before it died may take to be done."""
@@ -200,14 +203,14 @@ async def pods_of(cluster: Cluster, gang: GangStart) -> list[Json]:
     return await _items(cluster.path("pods"), cluster, labelSelector=f"{GANG_LABEL}={gang.id}")
 
 
-async def until_left(cluster: Cluster, before: Counter[str]) -> None:
+async def until_left(cluster: Cluster, before: Counter[str], limit_s: float = GONE_S) -> None:
     """Until the namespace holds what it held before; fails with what is left too long."""
     left = Counter[str]()
     with suppress(TimeoutError):
-        async with asyncio.timeout(GONE_S):
+        async with asyncio.timeout(limit_s):
             while (left := await belongings(cluster)) != before:
                 await asyncio.sleep(0.05)
-    assert left == before
+    assert left == before, f"{dict(left - before)} left, {dict(before - left)} gone"
 
 
 async def _items(path: str, cluster: Cluster, **query: str) -> list[Json]:
