@@ -23,6 +23,7 @@ from services.agent.link import Link
 from services.agent.memory import Memory
 from services.agent.phases import PhaseMarks
 from services.agent.prober import Prober, measure_machine, read_faults
+from services.agent.pulse import beat
 from services.agent.sampler import Sampler
 from services.agent.settings import Settings
 from services.agent.shipped import ShippedVerb
@@ -62,6 +63,7 @@ class Agent:
             cancel_subject(settings.machine): self._bench.cancel,
         }
         self._link = Link(settings, arrivals, verbs)
+        self._ready_file = settings.ready_file
         courier, marks = Courier(self._link, times, at_once), PhaseMarks(self._link)
         self._wake = arrivals.wake["log"].set
         self._checkpoints = Checkpoints(self._gangs, self._link, self._wake)
@@ -74,6 +76,7 @@ class Agent:
         ships = (self._log_lane.run(), self._event_file_lane.run(), self._checkpoints.run())
         works = [self._link.connect(), *ships, self._sampler.run()]
         works += [self._bench.watch(), *self._host.works(self._wake)]
+        works += [beat(self._ready_file, self._is_ready)] if self._ready_file else []
         connecting, *lanes = tasks = [asyncio.create_task(work) for work in works]
         connecting.add_done_callback(lambda task: stopping.set() if not task.cancelled() and task.exception() else None)
         stopped = asyncio.create_task(stopping.wait())
@@ -89,6 +92,9 @@ class Agent:
         for task in tasks:
             if not task.cancelled():
                 task.result()
+
+    def _is_ready(self) -> bool:
+        return self._link.connected and not self._host.unknown()
 
 
 async def _measured(settings: Settings, host: Host) -> Measurement | None:

@@ -12,6 +12,7 @@
 | `TRAINMASTER_PROBE_PYTHON` | interpreter that has PyTorch, for tests of a diagnosis; default the agent's own |
 | `TRAINMASTER_PROBE_ADDRESS` | where other machines reach tests on this one; default the address on the way to NATS |
 | `TRAINMASTER_PROBE_FAULTS` | for tests: nodes whose probes look bad, see `prober` |
+| `TRAINMASTER_READY_FILE` | a file that is renewed while the agent can work, see `pulse`; default none |
 | `TRAINMASTER_AGENT_SOURCE` | `local` (default): an engine here lays `gangs/`; `kubernetes`: pods are watched |
 
 With `kubernetes` the machine's name is made of cluster and node, and there are, too:
@@ -52,6 +53,7 @@ VARIABLES: Final = frozenset(
         *("HOME", "NATS_URL", "NATS_CA_FILE", "NATS_USER", "NATS_PASSWORD", "MACHINE", "LOG_LEVEL", "SAMPLE_S"),
         *("PROBE_PYTHON", "PROBE_ADDRESS", "PROBE_FAULTS", "AGENT_SOURCE", "NODE_NAME", "CLUSTER", "POD_LOGS"),
         *("KUBELET_ROOT", "CGROUP_ROOT", "NODE_GPUS", "NODE_DIRECTORIES", "KUBE_NAMESPACE", "KUBE_NAMESPACE_PREFIX"),
+        "READY_FILE",
     )
 )
 
@@ -112,6 +114,7 @@ class Settings:
     sample_s: float = 5.0
     log_level: str = "INFO"
     nats_ca_file: Path | None = None
+    ready_file: Path | None = None
     kubernetes: KubernetesSettings | None = None
 
     @property
@@ -141,7 +144,7 @@ class Settings:
             "probe_faults": environment.get("TRAINMASTER_PROBE_FAULTS"),
         }
         home = environment.get("TRAINMASTER_HOME") or Path.home() / ".trainmaster"
-        authority = environment.get("TRAINMASTER_NATS_CA_FILE")
+        authority, ready = (environment.get(f"TRAINMASTER_{name}") for name in ("NATS_CA_FILE", "READY_FILE"))
         kubernetes = KubernetesSettings.from_environment(environment)
         if kubernetes is not None:
             given["machine"] = machine_name(kubernetes.cluster, kubernetes.node_name)
@@ -151,6 +154,7 @@ class Settings:
             sample_s=_sample_s(environment),
             log_level=_log_level(environment),
             nats_ca_file=Path(authority) if authority else None,
+            ready_file=Path(ready) if ready else None,
             kubernetes=kubernetes,
             **named,
         )

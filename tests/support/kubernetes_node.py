@@ -84,6 +84,10 @@ class KubernetesNode:
         return self.directory / "cgroup"
 
     @property
+    def ready_file(self) -> Path:
+        return self.directory / "ready"
+
+    @property
     def variables(self) -> dict[str, str]:
         return {
             "TRAINMASTER_AGENT_SOURCE": "kubernetes",
@@ -93,6 +97,7 @@ class KubernetesNode:
             "TRAINMASTER_KUBELET_ROOT": str(self.kubelet),
             "TRAINMASTER_CGROUP_ROOT": str(self.cgroups),
             "TRAINMASTER_SAMPLE_S": "0.2",
+            "TRAINMASTER_READY_FILE": str(self.ready_file),
             "KUBECONFIG": str(self.cluster.kubeconfig),
         }
 

@@ -105,6 +105,14 @@ async def elsewhere(node: KubernetesNode) -> AsyncIterator[str]:
         yield made.namespace
 
 
+async def test_the_agent_says_that_it_can_work_once_it_knows_the_pods_of_its_node(bus: Bus, node: KubernetesNode):
+    async def is_ready() -> bool | None:
+        return node.ready_file.exists() or None
+
+    async with agent_on(node, bus.options.url):
+        await eventually(is_ready, 45)
+
+
 async def test_output_is_identical_through_rotation_and_an_agent_killed_again_and_again(bus: Bus, node: KubernetesNode):
     async with shipping(bus, node) as (kept, agent):
         job = await submit(bus, replicas=2)

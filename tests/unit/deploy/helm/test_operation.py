@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +49,22 @@ def test_requests_go_where_consumers_are_well_and_who_is_cut_off_is_not_restarte
             assert asked == {"startup": "/healthz", **told}
         else:
             assert asked == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
+
+
+def test_agents_are_updated_no_faster_than_they_are_ready(plain: list[Manifest], tmp_path: Path) -> None:
+    (agent,) = of_kind(plain, "DaemonSet")
+    assert agent["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
+    (container,) = pod_of(agent)["containers"]
+    (file,) = [each["value"] for each in container["env"] if each["name"] == "TRAINMASTER_READY_FILE"]
+    assert "livenessProbe" not in container
+    *shell, script = container["readinessProbe"]["exec"]["command"]
+    pulse = tmp_path / "ready"
+    command = [*shell, script.replace(file, str(pulse))]
+    assert subprocess.run(command, check=False, capture_output=True).returncode
+    pulse.touch()
+    assert not subprocess.run(command, check=False).returncode
+    os.utime(pulse, times=(time.time() - 60,) * 2)
+    assert subprocess.run(command, check=False).returncode
 
 
 def test_prometheus_finds_the_metrics_of_every_service_and_nothing_else() -> None:
