@@ -10,6 +10,7 @@ import pytest
 
 from services.scheduler.engines.kubernetes.gangs import EXITS_KEY
 from services.scheduler.engines.kubernetes.objects.record import RECORD_KEY
+from services.scheduler.engines.kubernetes.objects.zipped import zipped
 from services.scheduler.ports.gangs import GangStart
 from services.scheduler.ports.reports import ReplicaExited
 from shared.kubernetes.names import PHASE_ANNOTATION
@@ -55,7 +56,7 @@ async def runs_and_ends(desk: Bench, gang: GangStart) -> None:
 
 
 async def spoil(cluster: Cluster, gang: GangStart, record: str) -> None:
-    change = {"binaryData": {RECORD_KEY: record}, "data": {EXITS_KEY: "[" * 2000}}
+    change = {"binaryData": {RECORD_KEY: record, EXITS_KEY: zipped("[" * 100_000)}}
     path = cluster.path("configmaps", gang.id)
     answer = await cluster.api.ask("PATCH", path, change, media_type="application/merge-patch+json")
     assert answer.status == 200, answer.message

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from typing import Any
+
+from services.scheduler.engines.kubernetes.objects.zipped import zipped
 
 
 def packed_record(parts: dict[str, Any]) -> str:
     """What a record holds, with these parts in place of right ones."""
     right = {"job": "tj-a", "attempt": 1, "roles": [], "graceS": 1.0}
-    return base64.b64encode(gzip.compress(json.dumps({**right, **parts}).encode(), mtime=0)).decode()
+    return zipped(json.dumps({**right, **parts}))

@@ -1,8 +1,8 @@
 """What the engine asks of an API server, made again where that may help.
 
 Every request may be repeated: names are deterministic and conditions are compared. So a request whose answer was lost,
-or that the server is too busy for, is made again for `patience_s`; a server may say when. Then whoever asked is told
-that the server cannot be reached, and asks again later.
+or that the server is too busy for, is made again for `patience_s`; a server may say when. Then, and at once where the
+server names a later time, whoever asked is told that the server cannot be reached, and asks again later.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class PatientApi:
                     raise
             except ApiError as error:
                 pause_s = next(pauses, None) if is_busy(error) else None
-                if pause_s is None:
+                if pause_s is None or error.retry_after_s > self._patience.patience_s:
                     raise
                 pause_s = max(pause_s, error.retry_after_s)
             await self._clock.sleep(pause_s)

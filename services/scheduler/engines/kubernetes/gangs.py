@@ -16,6 +16,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from services.scheduler.engines.kubernetes.objects.record import CREATING, FORGOTTEN, STOPPING, GangRecord
+from services.scheduler.engines.kubernetes.objects.zipped import unzipped, zipped
 from services.scheduler.engines.kubernetes.pods import Ended
 from services.scheduler.ports.reports import ReplicaRef
 from shared.clock import parse_rfc3339, rfc3339
@@ -33,7 +34,9 @@ RELEASED_AT: Final = f"{PREFIX}released-at"
 STOPPED_AT: Final = f"{PREFIX}stopped-at"
 FORGOTTEN_AT: Final = f"{PREFIX}forgotten-at"
 KEEP_UNTIL: Final = f"{PREFIX}keep-until"
-EXITS_KEY: Final = "exits.json"
+EXITS_KEY: Final = "exits.json.gz"
+_PLAIN_EXITS_KEY: Final = "exits.json"
+"""Of records that were written before ends were compressed."""
 
 _EXIT: Final = TypeAdapter(ReplicaExit)
 
@@ -101,19 +104,21 @@ def phase_of(config_map: Json) -> str:
     return str((config_map["metadata"].get("annotations") or {}).get(PHASE_ANNOTATION) or CREATING)
 
 
-def exits_text(exits: Mapping[Key, Ended]) -> str:
-    """How replicas ended, as the record holds it."""
+def exits_data(exits: Mapping[Key, Ended]) -> str:
+    """How replicas ended, as the record holds it: most of many thousands end alike, and have no room in words."""
     rows = [
         [role, index, rfc3339(end.at), end.exit.model_dump(mode="json", exclude_defaults=True)]
         for (role, index), end in exits.items()
     ]
-    return json.dumps(rows, separators=(",", ":"))
+    return zipped(json.dumps(rows, separators=(",", ":")))
 
 
 def _noted(config_map: Json) -> dict[Key, Ended]:
     """Ends that are noted; notes that somebody has spoilt are none."""
+    plain = (config_map.get("data") or {}).get(_PLAIN_EXITS_KEY) or "[]"
+    data = (config_map.get("binaryData") or {}).get(EXITS_KEY)
     try:
-        rows = json.loads((config_map.get("data") or {}).get(EXITS_KEY) or "[]")
+        rows = [*json.loads(plain), *json.loads(unzipped(data) if data else "[]")]
         return {(role, index): Ended(parse_rfc3339(at), _EXIT.validate_python(end)) for role, index, at, end in rows}
     except (ValueError, TypeError, RecursionError):
         return {}

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from services.scheduler.engines.kubernetes.api import PatientApi
-from services.scheduler.engines.kubernetes.gangs import EXITS_KEY, GangSeen, Key, exits_text
+from services.scheduler.engines.kubernetes.gangs import EXITS_KEY, GangSeen, Key, exits_data
 from services.scheduler.engines.kubernetes.paths import config_map_path
 from services.scheduler.engines.kubernetes.picture import Picture
 from services.scheduler.engines.kubernetes.pods import Ended
@@ -59,6 +59,6 @@ class Notebook:
         exits = {**life.record.noted, **life.ends}
         try:
             path = config_map_path(life.record.namespace, gang)
-            await self._api.patch(path, {"data": {EXITS_KEY: exits_text(exits)}})
+            await self._api.patch(path, {"binaryData": {EXITS_KEY: exits_data(exits)}})
         except (ApiError, UnavailableError) as error:
             self._log.warning("exits_not_noted", gang=gang, reason=error.message)

@@ -7,16 +7,14 @@ is compressed.
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-import zlib
 from dataclasses import dataclass
 from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.scheduler.engines.kubernetes.objects.manifest import Json, object_of
+from services.scheduler.engines.kubernetes.objects.zipped import unzipped, zipped
 from services.scheduler.ports.gangs import GangStart
 from services.scheduler.ports.reports import ReplicaRef
 from shared.ids import GangId, gang_id
@@ -24,8 +22,6 @@ from shared.kubernetes.names import PHASE_ANNOTATION
 
 CREATING, RELEASED, STOPPING, FORGOTTEN = "creating", "released", "stopping", "forgotten"
 RECORD_KEY: Final = "record.json.gz"
-_TEXT_MAX_BYTES: Final = 1 << 24
-"""Many times what the largest gang takes: a few kilobytes that somebody has made may unpack into gigabytes."""
 
 
 class _Role(BaseModel):
@@ -76,10 +72,10 @@ class GangRecord:
     def read(cls, config_map: Json) -> Self:
         """The record that a ConfigMap holds; raises ValueError where it holds none that can be read."""
         try:
-            body = _Body.model_validate_json(_unpacked(config_map["binaryData"][RECORD_KEY]))
+            body = _Body.model_validate_json(unzipped(config_map["binaryData"][RECORD_KEY]))
             roles = tuple(RoleRecord(role.role, tuple(_expanded(role))) for role in body.roles)
             return cls(body.job, body.attempt, roles, body.grace_s)
-        except (LookupError, TypeError, zlib.error) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"it holds no record of a gang: {error}") from error
 
     @property
@@ -100,8 +96,7 @@ class GangRecord:
         """As the ConfigMap holds it."""
         roles = [{"role": role.role, **_compact(role.nodes)} for role in self.roles]
         body = {"job": self.job, "attempt": self.attempt, "roles": roles, "graceS": self.grace_s}
-        text = json.dumps(body, separators=(",", ":")).encode()
-        return base64.b64encode(gzip.compress(text, mtime=0)).decode()
+        return zipped(json.dumps(body, separators=(",", ":")))
 
 
 def record_config_map(gang: GangStart, namespace: str, cluster: str) -> Json:
@@ -115,14 +110,6 @@ def _compact(nodes: tuple[str, ...]) -> Json:
     names = list(dict.fromkeys(nodes))
     place = {name: position for position, name in enumerate(names)}
     return {"nodes": names, "nodeOf": [place[node] for node in nodes]}
-
-
-def _unpacked(text: str) -> bytes:
-    unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    body = unpacking.decompress(base64.b64decode(text), _TEXT_MAX_BYTES)
-    if not unpacking.eof:
-        raise ValueError("what it holds is cut off, or too large for the record of a gang")
-    return body
 
 
 def _expanded(role: _Role) -> list[str]:

@@ -85,3 +85,9 @@ async def test_a_service_account_that_is_not_there_yet_is_waited_for():
     early = ApiError(403, "Forbidden", 'error looking up service account x/default: serviceaccount "default" not found')
     found, server = await asked(early, {"a": 1}, seconds=1.2)
     assert (found, server.asked) == ({"a": 1}, 2)
+
+
+async def test_a_server_that_wants_to_be_left_alone_for_long_holds_nobody_up():
+    answer, server = await asked(busy(retry_after_s=86_400), "fine")
+    assert isinstance(answer, ApiError)
+    assert server.asked == 1

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from services.scheduler.engines.kubernetes.gangs import EXITS_KEY, exits_text, gang_seen
+import json
+from datetime import timedelta
+
+import pytest
+
+from services.scheduler.engines.kubernetes.gangs import EXITS_KEY, exits_data, gang_seen
 from services.scheduler.engines.kubernetes.objects.record import record_config_map
+from services.scheduler.engines.kubernetes.objects.zipped import zipped
 from services.scheduler.engines.kubernetes.pods import Ended
 from shared.events import OutOfMemory, ReplicaExit
 from shared.kubernetes.names import PHASE_ANNOTATION
 from tests.support.gangs import a_gang
 from tests.support.jobs import START
+
+CONFIG_MAP_MAX_BYTES = 1 << 20
 
 
 def record(**annotations: str) -> dict:
@@ -30,12 +38,30 @@ def test_it_tells_the_times_of_its_phases():
     assert seen.released_at is None
 
 
+def with_ends(data: str) -> dict:
+    document = record()
+    return {**document, "binaryData": {**document["binaryData"], EXITS_KEY: data}}
+
+
 def test_ends_are_read_as_they_were_written():
     ends = {
         ("worker", 0): Ended(START, ReplicaExit(code=3)),
         ("worker", 1): Ended(START, ReplicaExit(signal=9, out_of_memory=OutOfMemory.CERTAIN, cause="stopped")),
     }
-    assert gang_seen({**record(), "data": {EXITS_KEY: exits_text(ends)}}).noted == ends
+    assert gang_seen(with_ends(exits_data(ends))).noted == ends
+
+
+def test_ends_that_were_written_in_plain_text_are_read_too():
+    plain = json.dumps([["worker", 0, "2026-01-01T00:00:00Z", {"code": 3}]])
+    ends = {("worker", 1): Ended(START, ReplicaExit(code=4))}
+    seen = gang_seen({**with_ends(exits_data(ends)), "data": {"exits.json": plain}})
+    assert {key: end.exit.code for key, end in seen.noted.items()} == {("worker", 0): 3, ("worker", 1): 4}
+
+
+def test_ends_of_the_largest_gang_have_room_in_its_record():
+    lost = ReplicaExit(cause="lost", message="its node gpu-17 evicted it (The node was low on resource: memory. …)" * 4)
+    ends = {("worker", index): Ended(START + timedelta(seconds=index % 90), lost) for index in range(10_000)}
+    assert len(exits_data(ends)) < CONFIG_MAP_MAX_BYTES / 4
 
 
 def test_another_config_map_is_no_record():
@@ -48,8 +74,9 @@ def test_a_record_without_a_phase_is_one_of_a_gang_that_is_being_made():
     assert gang_seen(document).is_creating
 
 
-def test_notes_that_somebody_has_spoilt_are_none_and_harm_nothing_else():
-    seen = gang_seen({**record(**{"released-at": "yesterday"}), "data": {EXITS_KEY: "[[1]]"}})
+@pytest.mark.parametrize("spoilt", ["?", "aGVsbG8=", zipped("[[1]]"), zipped("5"), zipped("[" * 100_000)])
+def test_notes_that_somebody_has_spoilt_are_none_and_harm_nothing_else(spoilt):
+    seen = gang_seen({**with_ends(spoilt), "metadata": record(**{"released-at": "yesterday"})["metadata"]})
     assert not seen.noted
     assert seen.released_at is not None
     assert len(seen.replicas) == 3
