@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from services.scheduler.engines.kubernetes.api import PatientApi
+from services.scheduler.engines.kubernetes.errors import is_missing
 from services.scheduler.engines.kubernetes.gangs import EXITS_KEY, GangSeen, Key, exits_data
 from services.scheduler.engines.kubernetes.paths import config_map_path
 from services.scheduler.engines.kubernetes.picture import Picture
@@ -61,4 +62,6 @@ class Notebook:
             path = config_map_path(life.record.namespace, gang)
             await self._api.patch(path, {"binaryData": {EXITS_KEY: exits_data(exits)}})
         except (ApiError, UnavailableError) as error:
+            if isinstance(error, ApiError) and is_missing(error):
+                return  # it went with the gang, of which nobody will ask any more
             self._log.warning("exits_not_noted", gang=gang, reason=error.message)
