@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -153,6 +155,26 @@ def test_a_stop_lets_replicas_say_their_last_words(platform: Platform) -> None:
     assert platform.ended(job)["state"] == "Stopped"
     for index in (0, 1):
         assert b"bye\n" in platform.log(job, index)
+    platform.leaves_nothing()
+
+
+def test_a_running_job_takes_commands_and_tells_what_it_uses(platform: Platform) -> None:
+    job = platform.submit("watched", "echo up; sleep 1000")
+    platform.says(job, b"up\n")
+    body = {"command": ["sh", "-c", "echo $TM_ROLE-$TM_INDEX; echo no >&2; exit 4"], "index": 1}
+    with platform.installation.service("scheduler", platform.installation.token()) as scheduler:
+        told = scheduler.post(f"/v1/sandboxes/{job}/exec", json=body).text
+    data = [json.loads(line.removeprefix("data: ")) for line in told.splitlines() if line.startswith("data: ")]
+    assert {base64.b64decode(each["data"]) for each in data[:-1]} == {b"worker-1\n", b"no\n"}, told
+    assert data[-1] == {"code": 4, "message": ""}
+
+    def used() -> list[int]:
+        listed = platform.logs.get(f"/v1/resources/{job}").json().get("replicas", ())
+        return [each["index"] for each in listed if each["latest"]["memoryBytes"]]
+
+    await_("both replicas are sampled", lambda: sorted(used()) == [0, 1], JOB_S)
+    assert platform.jobs.post(f"/v1/jobs/{job}/stop", json={}).is_success
+    assert platform.ended(job)["state"] == "Stopped"
     platform.leaves_nothing()
 
 
