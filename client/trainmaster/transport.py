@@ -8,6 +8,7 @@ over a restart is the business of `sse`, which opens its streams here and has pa
 from __future__ import annotations
 
 import contextlib
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -59,6 +60,7 @@ class Transport:
             headers=headers,
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
             trust_env=urlsplit(self.url).hostname not in _LOOPBACK,  # a proxy cannot reach this machine's loopback
+            verify=_trusted() if urlsplit(self.url).scheme == "https" else True,
         )
 
     def close(self) -> None:
@@ -119,6 +121,8 @@ class Transport:
         if isinstance(error, TrainmasterError):
             return error
         if isinstance(error, httpx.ConnectError):
+            if (reason := _tls_failure(error)) is not None:
+                return UnreachableError(f"no TLS connection to {self.url}: {reason}")
             return UnreachableError(
                 f"nothing answers at {self.url} ({error}); is the platform running? "
                 "`trainmaster up` starts one on this machine, `trainmaster login -e URL` names another"
@@ -189,6 +193,30 @@ def _refusal(response: httpx.Response) -> ApiError:
     except (ValueError, UnexpectedAnswerError):
         detail = f"{response.request.url} answered {status} {reason}"
         return api_error(Problem(status, "unknown", reason, detail, request_id))
+
+
+def _trusted() -> ssl.SSLContext:
+    """The authorities that httpx comes with, or those of SSL_CERT_FILE, and those of this machine, as curl has them."""
+    try:
+        context = httpx.create_ssl_context()
+    except OSError as error:
+        raise InputError(
+            f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read: {error}"
+        ) from error
+    context.load_default_certs()
+    return context
+
+
+def _tls_failure(error: BaseException | None) -> str | None:
+    """What TLS failed of, in words for the user; None where the connection failed of something else."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}); where an authority of your own made it, "
+            "name a file with that authority's certificate in SSL_CERT_FILE"
+        )
+    return None if error is None else f"{error.reason or error}; does it speak https?"
 
 
 def _may_pass(error: UnavailableError | httpx.TransportError) -> bool:

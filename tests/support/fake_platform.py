@@ -7,11 +7,13 @@ pieces, and can end in a broken connection. `stop` and `start` are a platform th
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -75,9 +77,10 @@ def _encoded(event_id: str | None, event: str | None, data: Any) -> bytes:
 
 
 class FakePlatform:
-    """One scripted server on a port of its own."""
+    """One scripted server on a port of its own; with a certificate and its key it speaks TLS."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
+        self._certificate = certificate
         self.requests: list[Seen] = []
         self._answers: dict[tuple[str, str], list[Answer]] = {}
         self._server: ThreadingHTTPServer | None = None
@@ -85,7 +88,7 @@ class FakePlatform:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._certificate else 'http'}://127.0.0.1:{self.port}"
 
     def on(self, method: str, path: str, *answers: Answer) -> None:
         self._answers[method, path] = list(answers)
@@ -96,6 +99,10 @@ class FakePlatform:
     def start(self) -> None:
         self._server = _Server(self.port, self)
         self.port = self._server.server_port
+        if self._certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self._certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
@@ -113,9 +120,9 @@ class FakePlatform:
 
 
 @contextmanager
-def fake_platform() -> Iterator[FakePlatform]:
+def fake_platform(certificate: tuple[Path, Path] | None = None) -> Iterator[FakePlatform]:
     """A running server."""
-    platform = FakePlatform()
+    platform = FakePlatform(certificate)
     platform.start()
     try:
         yield platform

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from trainmaster.errors import ExitCode, TrainmasterError
+from trainmaster.errors import ExitCode, InputError, TrainmasterError
 
 PLUGIN_GROUP: Final = "trainmaster.commands"
 
@@ -97,7 +97,7 @@ def _plugin(name: str) -> click.Command | None:
 
 def _absent_plugin(name: str) -> click.Command:
     def refuse() -> None:
-        raise TrainmasterError(
+        raise InputError(
             f"`trainmaster {name}` comes with the platform, which is not installed beside this command; "
             "install it (from a clone: pip install -e .), or log in to a platform elsewhere: trainmaster login -e URL"
         )

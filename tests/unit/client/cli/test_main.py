@@ -45,7 +45,7 @@ class TestPlugins:
     ) -> None:
         monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
         outcome = command("up", "--nodes", "4")
-        assert outcome.code == ExitCode.UNEXPECTED
+        assert outcome.code == ExitCode.INVALID
         assert "comes with the platform" in outcome.err
 
     def test_a_command_of_another_distribution_is_run(
