@@ -22,8 +22,14 @@ def explanation(answer: Explanation) -> RenderableType:
     """The summary, what is short, who holds it, and changes that would help; or the story of an ended job."""
     if answer.story:
         return Group(*(text(sentence) for sentence in answer.story))
-    place = f", number {answer.position} in the queue" if answer.position is not None else ""
-    return Group(Text.assemble(state(answer.state), place, ": ", text(answer.summary)), *reasons(answer))
+    return Group(Text.assemble(state(answer.state), _place(answer), ": ", text(answer.summary)), *reasons(answer))
+
+
+def _place(answer: Explanation) -> str:
+    """The place in the queue, where the summary does not begin with it."""
+    if answer.position is None or answer.summary.startswith(f"place {answer.position} of "):
+        return ""
+    return f", number {answer.position} in the queue"
 
 
 def reasons(answer: Explanation) -> Iterator[RenderableType]:

@@ -26,7 +26,10 @@ def _on_one_machine(resolved: Resolved) -> Iterator[str]:
             "Kubernetes those of the image"
         )
     for mount in _at(resolved, "file"):
-        yield f"{mount.mount_path} is a directory of this machine, on Kubernetes one of every node that a replica is on"
+        yield (
+            f"{mount.mount_path} is a directory of this machine, on Kubernetes one of every node that a replica is on, "
+            "where admins allow directories of nodes"
+        )
     for mount in _at(resolved, "s3"):
         yield (
             f"{mount.mount_path}: data at s3:// is copied here before the start, and what was written is copied back "
