@@ -25,12 +25,14 @@ exec "$shell" -c "$1" trainmaster "$shell" "$2"
 _IMPORTS: Final = f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}{ETC_DIR}/{PYTHON_DIR}"\n'
 # A shell has what it starts in the background ignore INT, which bash can undo for a shell of its own and sh cannot.
 # A wait that a TERM interrupts tells 143, so it is made once more; a shell that has told the end of the command before
-# answers that with 127.
+# answers that with 127. What the waiting shell itself would say (that a signal ended the command, with a piece of this
+# script) is not the command's, and told as the replica's end.
 _WAITING: Final = """\
 stopping=
 finish() { [ -z "$stopping" ] || while kill -0 -1 2>/dev/null; do sleep 1; done; exit "$1"; }
 trap 'stopping=1 termed=1; kill -TERM -1 2>/dev/null' TERM
 (trap - INT QUIT; exec "$1" -c "$2") </dev/null &
+exec 2>/dev/null
 main=$! told=
 while :; do
   termed=

@@ -70,9 +70,14 @@ def test_no_signal_is_ignored_that_is_not_elsewhere(bash):
     assert int(ignored, 16) & (1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1 | 1 << signal.SIGTERM - 1) == 0
 
 
-def test_nothing_is_said_beside_the_command(shell):
-    ended = run(shell, "exit 3")
+@pytest.mark.parametrize("command", ["exit 3", "kill -9 $$", "kill -SEGV $$"])
+def test_nothing_is_said_beside_the_command(shell, command):
+    ended = run(shell, command)
     assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_what_the_command_says_of_errors_is_kept(shell):
+    assert run(shell, "echo wrong >&2; exit 3").stderr == "wrong\n"
 
 
 def test_everything_ends_with_the_command(shell):
