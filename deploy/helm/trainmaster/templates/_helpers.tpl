@@ -95,6 +95,22 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{- /* The Pod Security level of the jobs' namespace, by what the scheduler is told to allow, as it reckons itself for
+namespaces that it makes. */ -}}
+{{- define "trainmaster.jobsPodSecurity" -}}
+{{- $env := .Values.scheduler.env -}}
+{{- $yes := list "true" "1" "yes" "y" "on" "t" -}}
+{{- if .Values.jobs.podSecurity -}}
+{{- .Values.jobs.podSecurity -}}
+{{- else if $env.TRAINMASTER_KUBE_HOST_PREFIXES -}}
+privileged
+{{- else if or (has (toString $env.TRAINMASTER_KUBE_NFS | lower) $yes) (eq (toString $env.TRAINMASTER_KUBE_RUN_AS) "root") -}}
+baseline
+{{- else -}}
+restricted
+{{- end -}}
+{{- end -}}
+
 {{- define "trainmaster.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:

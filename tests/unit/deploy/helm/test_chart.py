@@ -14,6 +14,8 @@ from deploy.helm.__main__ import CHART, generated, main, password_variable
 from deploy.nats.config import users
 from deploy.nats.rights import RIGHTS
 from deploy.variables import READ_BY
+from services.scheduler.engines.kubernetes.objects.security import pod_security_level
+from services.scheduler.engines.kubernetes.settings import KubernetesSettings
 from shared.auth.keys import KeySet, SigningKey
 from shared.vault import Keyring
 from tests.support.helm import WORKLOADS, HelmError, Manifest, helm, named, of_kind, pod_of, render
@@ -124,6 +126,30 @@ def test_projects_with_namespaces_of_their_own_need_rights_in_all_of_them() -> N
     manifests = render(VARIANTS["a namespace a project"])
     assert not of_kind(manifests, "Role", "RoleBinding", "Namespace")
     assert "namespaces" in writes(named(manifests, "ClusterRole", "tm-trainmaster-scheduler-tm-gangs"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "level"),
+    [
+        ({}, "restricted"),
+        ({"TRAINMASTER_KUBE_RUN_AS": "image", "TRAINMASTER_KUBE_NFS": "false"}, "restricted"),
+        ({"TRAINMASTER_KUBE_NFS": True}, "baseline"),
+        ({"TRAINMASTER_KUBE_RUN_AS": "root"}, "baseline"),
+        ({"TRAINMASTER_KUBE_HOST_PREFIXES": "/data", "TRAINMASTER_KUBE_NFS": "true"}, "privileged"),
+    ],
+)
+def test_the_namespace_of_jobs_has_the_level_that_a_scheduler_with_these_variables_gives_it(
+    allowed: dict[str, Any], level: str
+) -> None:
+    (made,) = of_kind(render({"scheduler": {"env": allowed}}), "Namespace")
+    assert made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
+    settings = {name.removeprefix("TRAINMASTER_").lower(): value for name, value in allowed.items()}
+    assert pod_security_level(KubernetesSettings.model_validate(settings).objects("main")) == level
+
+
+def test_a_level_that_is_given_for_the_namespace_of_jobs_is_taken() -> None:
+    (made,) = of_kind(render({"jobs": {"podSecurity": "baseline"}}), "Namespace")
+    assert made["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
 
 
 def test_pods_run_without_privileges(manifests: list[Manifest]) -> None:
