@@ -20,6 +20,29 @@ from deploy.helm.__main__ import CHART
 
 _PACKAGE = "aws_cdk"
 Manifest = Mapping[str, Any]
+KUBERNETES = ("1.28", "1.37")
+"""Versions for which manifests must be valid: the oldest that is supported, and the newest that there is."""
+
+EVERYTHING: dict[str, Any] = {
+    "gateway": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["train.example"]},
+    "ingress": {"enabled": True, "host": "train.example", "className": "nginx", "tlsSecret": "web"},
+    "monitoring": {"serviceMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
+    "networkPolicy": {"monitoring": [{"namespaceSelector": {}}], "natsClients": [{"podSelector": {}}]},
+    "s3": {"existingSecret": "store", "endpoint": "https://s3.example"},
+    "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
+    "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
+    "jobs": {"namespace": "jobs", "volcano": True, "pullSecrets": ["registry", "other"]},
+    "agent": {
+        "seesProcesses": True,
+        "directories": ["/data", "/mnt/more"],
+        "image": {"repository": "registry.example/agent", "tag": "cpu"},
+        "gpus": {"enabled": True, "nodeSelector": {"gpu": "yes", "kind": "work"}, "image": {"tag": "cuda"}},
+        "infiniband": {"enabled": True, "resource": "rdma/hca"},
+    },
+    "backup": {"enabled": True},
+    "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
+}
+"""Values with which everything that may be left out is there."""
 
 
 class HelmError(Exception):

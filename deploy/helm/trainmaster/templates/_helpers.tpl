@@ -380,10 +380,11 @@ spec:
 {{- .Files.Get "files/nats-users.txt" | trim | splitList "\n" | toJson -}}
 {{- end -}}
 
-{{- /* Path prefixes of the services, in the form of the design: who answers what. */ -}}
+{{- /* Path prefixes of the services, in the form of the design: who answers what. Pods of other clusters fetch large code
+this way, too, each with its ticket. */ -}}
 {{- define "trainmaster.prefixes" -}}
 submitter: [/v1/assets, /v1/auth, /v1/jobs]
-scheduler: [/v1/clusters, /v1/instance-types, /v1/nodes, /v1/plans, /v1/pools, /v1/queue, /v1/sandboxes, /v1/usage]
+scheduler: [/v1/clusters, {{ if .Values.clusters.contexts }}/v1/gang-code, {{ end }}/v1/instance-types, /v1/nodes, /v1/plans, /v1/pools, /v1/queue, /v1/sandboxes, /v1/usage]
 watchdog: [/v1/incidents, /v1/notifications, /v1/rules]
 diagnoser: [/v1/diagnoses]
 logs: [/v1/log-search, /v1/logs, /v1/resources, /v1/scalars, /v1/tensorboard]

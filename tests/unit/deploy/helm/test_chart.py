@@ -18,29 +18,20 @@ from services.scheduler.engines.kubernetes.objects.security import pod_security_
 from services.scheduler.engines.kubernetes.settings import KubernetesSettings
 from shared.auth.keys import KeySet, SigningKey
 from shared.vault import Keyring
-from tests.support.helm import WORKLOADS, HelmError, Manifest, helm, named, of_kind, pod_of, render
+from tests.support.helm import (
+    EVERYTHING,
+    KUBERNETES,
+    WORKLOADS,
+    HelmError,
+    Manifest,
+    helm,
+    named,
+    of_kind,
+    pod_of,
+    render,
+)
 
-KUBERNETES = ("1.28", "1.37")
 OF_OTHERS = {"HTTPRoute", "ServiceMonitor", "Certificate"}
-EVERYTHING: dict[str, Any] = {
-    "gateway": {"enabled": True, "parentRefs": [{"name": "public"}], "hostnames": ["train.example"]},
-    "ingress": {"enabled": True, "host": "train.example", "className": "nginx", "tlsSecret": "web"},
-    "monitoring": {"serviceMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
-    "networkPolicy": {"monitoring": [{"namespaceSelector": {}}], "natsClients": [{"podSelector": {}}]},
-    "s3": {"existingSecret": "store", "endpoint": "https://s3.example"},
-    "image": {"digest": f"sha256:{'0' * 64}", "pullSecrets": ["registry"]},
-    "logs": {"replicas": 3, "archive": "s3://logs/prefix", "persistence": {"accessMode": "ReadWriteMany"}},
-    "jobs": {"namespace": "jobs", "volcano": True, "pullSecrets": ["registry", "other"]},
-    "agent": {
-        "seesProcesses": True,
-        "directories": ["/data", "/mnt/more"],
-        "image": {"repository": "registry.example/agent", "tag": "cpu"},
-        "gpus": {"enabled": True, "nodeSelector": {"gpu": "yes", "kind": "work"}, "image": {"tag": "cuda"}},
-        "infiniband": {"enabled": True, "resource": "rdma/hca"},
-    },
-    "backup": {"enabled": True},
-    "scheduler": {"env": {"TRAINMASTER_FILE_PREFIXES": "/data"}, "nodeSelector": {"kind": "system"}},
-}
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "everything": EVERYTHING,
@@ -165,114 +156,6 @@ def test_pods_run_without_privileges(manifests: list[Manifest]) -> None:
         assert security.pop("capabilities")["drop"] == ["ALL"]
         assert security == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "privileged": False}
         assert container["resources"]["limits"]["memory"]
-
-
-def test_the_agent_sees_processes_of_others_only_where_asked_for(plain: list[Manifest]) -> None:
-    without, wanted = named(plain, "DaemonSet", "tm-trainmaster-agent"), render(EVERYTHING)
-    assert "hostPID" not in pod_of(without)
-    assert "add" not in pod_of(without)["containers"][0]["securityContext"]["capabilities"]
-    pod = pod_of(named(wanted, "DaemonSet", "tm-trainmaster-agent"))
-    assert pod["hostPID"] is True
-    assert "SYS_PTRACE" in pod["containers"][0]["securityContext"]["capabilities"]["add"]
-
-
-def agents(values: dict[str, Any]) -> tuple[Manifest, Manifest]:
-    """The pods of the agents of nodes without and with GPUs."""
-    found = render({"agent": values})
-    plain, gpus = (named(found, "DaemonSet", f"tm-trainmaster-{name}") for name in ("agent", "agent-gpus"))
-    return pod_of(plain), pod_of(gpus)
-
-
-def matches(pod: Manifest, labels: dict[str, str]) -> bool:
-    """Whether a node with these labels gets the pod."""
-    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    operators = {"In": lambda value, values: value in values, "NotIn": lambda value, values: value not in values}
-    return any(
-        all(operators[each["operator"]](labels.get(each["key"]), each["values"]) for each in term["matchExpressions"])
-        for term in required["nodeSelectorTerms"]
-    )
-
-
-@pytest.mark.parametrize("labels", [{}, {"gpu": "yes"}, {"kind": "work"}, {"gpu": "yes", "kind": "work"}])
-def test_every_node_gets_one_agent_and_those_with_gpus_the_one_that_sees_them(labels: dict[str, str]) -> None:
-    plain, gpus = agents(
-        {
-            "gpus": {
-                **EVERYTHING["agent"]["gpus"],
-                "nodeSelector": {"gpu": "yes", "kind": "work", "nvidia.com/gpu.present": None},
-            }
-        }
-    )
-    assert (matches(plain, labels), matches(gpus, labels)) == (len(labels) < 2, len(labels) == 2)
-
-
-def test_only_the_agent_of_nodes_with_gpus_sees_them_and_neither_asks_the_kubelet_for_any() -> None:
-    plain, gpus = agents({"gpus": {"enabled": True}})
-    told = [{each["name"]: each.get("value") for each in pod["containers"][0]["env"]} for pod in (plain, gpus)]
-    assert "NVIDIA_VISIBLE_DEVICES" not in told[0]
-    assert (told[1]["NVIDIA_VISIBLE_DEVICES"], told[1]["TRAINMASTER_NODE_GPUS"]) == ("all", "true")
-    assert (plain.get("runtimeClassName"), gpus["runtimeClassName"]) == (None, "nvidia")
-    assert [set(pod["containers"][0]["resources"]["limits"]) for pod in (plain, gpus)] == [{"memory"}, {"memory"}]
-
-
-def test_agents_have_images_of_their_own_where_these_are_given() -> None:
-    found = render(EVERYTHING)
-    images = [pod_of(each)["containers"][0]["image"] for each in of_kind(found, "DaemonSet")]
-    assert images == ["registry.example/agent:cpu", "registry.example/agent:cuda"]
-
-
-def test_infiniband_takes_a_shared_adapter_or_else_privileges_and_the_nodes_network() -> None:
-    shared, _ = agents({"gpus": {"enabled": True}, "infiniband": {"enabled": True, "resource": "rdma/hca"}})
-    assert shared["containers"][0]["resources"]["limits"]["rdma/hca"] == 1
-    assert shared["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
-    assert "hostNetwork" not in shared
-    found = render({"agent": {"infiniband": {"enabled": True}}})
-    (agent,) = of_kind(found, "DaemonSet")
-    assert pod_of(agent)["containers"][0]["securityContext"]["privileged"] is True
-    assert pod_of(agent)["hostNetwork"] is True
-    for version in KUBERNETES:
-        kubernetes_validate.validate(agent, version, strict=True)
-
-
-def test_directories_of_the_kubelet_may_be_elsewhere_and_the_agent_finds_them_at_one_place() -> None:
-    found = render({"agent": {"kubeletDirectory": "/mnt/kubelet", "podLogsDirectory": "/mnt/pods"}})
-    pod = pod_of(named(found, "DaemonSet", "tm-trainmaster-agent"))
-    of_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
-    seen = {each["mountPath"]: of_node.get(each["name"]) for each in pod["containers"][0]["volumeMounts"]}
-    assert [seen[path] for path in ("/var/lib/kubelet", "/var/log/pods")] == ["/mnt/kubelet", "/mnt/pods"]
-
-
-def test_directories_that_jobs_mount_are_shown_to_agents_and_cannot_be_written_by_them() -> None:
-    for each in of_kind(render(EVERYTHING), "DaemonSet"):
-        (container,) = pod_of(each)["containers"]
-        shown = [mount for mount in container["volumeMounts"] if mount["mountPath"].startswith("/host/directories")]
-        assert [mount["mountPath"] for mount in shown] == ["/host/directories/data", "/host/directories/mnt/more"]
-        assert all(mount["readOnly"] for mount in shown)
-        told = {variable["name"]: variable.get("value") for variable in container["env"]}
-        assert told["TRAINMASTER_NODE_DIRECTORIES"] == "/data:/mnt/more"
-
-
-@pytest.mark.parametrize(
-    ("jobs", "expected"), [({"namespace": "jobs"}, "jobs/"), ({"namespacePrefix": "tm-"}, "trainmaster-jobs/tm-")]
-)
-def test_scheduler_and_agents_are_told_the_same_namespaces(jobs: dict[str, str], expected: str) -> None:
-    found = render({"jobs": jobs})
-    for each in (*of_kind(found, "DaemonSet"), named(found, "Deployment", "tm-trainmaster-scheduler")):
-        (container, *_) = pod_of(each)["containers"]
-        told = {variable["name"]: variable.get("value") for variable in container["env"]}
-        assert f"{told['TRAINMASTER_KUBE_NAMESPACE']}/{told['TRAINMASTER_KUBE_NAMESPACE_PREFIX']}" == expected
-
-
-def test_only_agents_reach_the_tests_of_agents(plain: list[Manifest]) -> None:
-    policy = named(plain, "NetworkPolicy", "tm-trainmaster-agent")["spec"]
-    (rule,) = policy["ingress"]
-    assert rule == {"from": [{"podSelector": policy["podSelector"]}]}
-    (chosen,) = policy["podSelector"]["matchExpressions"]
-    labels = named(render(EVERYTHING), "DaemonSet", "tm-trainmaster-agent-gpus")["spec"]["template"]["metadata"][
-        "labels"
-    ]
-    assert labels.items() >= policy["podSelector"]["matchLabels"].items()
-    assert labels[chosen["key"]] in chosen["values"]
 
 
 def test_the_private_key_and_every_password_reach_their_owner_alone(plain: list[Manifest]) -> None:
@@ -400,39 +283,3 @@ def test_variables_of_the_values_take_the_place_of_the_charts_own(kind: str, com
     assert len(given) == len(variables), "server-side apply refuses a name that is there twice"
     assert [given[name] for name in chosen] == ["DEBUG", "/elsewhere", "true"]
     assert given["TRAINMASTER_NATS_USER"] == component
-
-
-def test_a_scheduler_of_several_clusters_has_their_kubeconfig() -> None:
-    chosen = {"contexts": "main=in-cluster,east=prod-us", "kubeconfigSecret": "clusters"}
-    pod = pod_of(named(render({"clusters": chosen}), "Deployment", "tm-trainmaster-scheduler"))
-    given = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
-    assert given["TRAINMASTER_KUBE_CONTEXTS"] == "main=in-cluster,east=prod-us"
-    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "clusters"]
-    assert given["KUBECONFIG"] == f"{mount['mountPath']}/kubeconfig"
-    with pytest.raises(HelmError, match=r"clusters\.kubeconfigSecret must name the Secret"):
-        render({"clusters": {"contexts": "main=in-cluster"}})
-
-
-def test_a_further_cluster_gets_the_agent_and_the_schedulers_rights_alone() -> None:
-    tls = {"mode": "existing", "existingSecret": "nats-ca"}
-    found = render(
-        {
-            "cluster": "east",
-            "clusters": {"natsUrl": "nats://nats.example:4222"},
-            "nats": {"existingPasswordsSecret": "nats", "tls": tls},
-        }
-    )
-    assert {each["kind"] for each in of_kind(found, *WORKLOADS)} == {"DaemonSet"}
-    kinds = {"Namespace", "ServiceAccount", "Secret", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    assert {each["kind"] for each in found} == {"DaemonSet", "NetworkPolicy", *kinds}
-    (agent,) = of_kind(found, "DaemonSet")
-    given = {each["name"]: each.get("value") for each in pod_of(agent)["containers"][0]["env"]}
-    assert given["TRAINMASTER_NATS_URL"] == "nats://nats.example:4222"
-    assert given["TRAINMASTER_CLUSTER"] == "east"
-    (token,) = of_kind(found, "Secret")
-    account = token["metadata"]["annotations"]["kubernetes.io/service-account.name"]
-    bound = {each["subjects"][0]["name"] for each in of_kind(found, "RoleBinding", "ClusterRoleBinding")}
-    assert account in {each["metadata"]["name"] for each in of_kind(found, "ServiceAccount")}
-    assert bound == {account, "tm-trainmaster-agent"}
-    for manifest in found:
-        kubernetes_validate.validate(manifest, KUBERNETES[-1], strict=True)
