@@ -105,17 +105,17 @@ async def test_a_watch_that_breaks_misses_nothing_and_tells_nothing_twice(served
         assert {end.cause for end in await desk.exits(gangs[0])} == {"stopped"}
 
 
-async def test_a_watch_that_falls_silent_is_noticed(served):
-    gang = gang_on(served, "a")
-    async with kubelets(served, "a"), engine_on(served, settings_for(served, silence_s=0.5)) as desk:
+async def test_watches_that_never_say_anything_again_are_noticed_and_made_anew(served):
+    async with engine_on(served, settings_for(served, silence_s=0.5)) as desk:
         await desk.until_caught_up()
-        await desk.engine.inventory()
-        served.server.faults.silence_watches()
-        await asyncio.sleep(0)
-        start = asyncio.create_task(desk.engine.start(gang))
-        await start
-        served.server.faults.silence_watches(silent=False)
-        await desk.started(gang)
+        assert not (await desk.engine.inventory()).nodes
+        served.server.faults.lose_watches()
+        async with kubelets(served, "a"), asyncio.timeout(45):
+            while not (await desk.engine.inventory()).nodes:
+                await asyncio.sleep(0.02)
+            gang = gang_on(served, "a")
+            await desk.engine.start(gang)
+            await desk.started(gang)
 
 
 async def test_something_that_cannot_be_read_makes_no_scheduler_blind(served, monkeypatch):

@@ -122,6 +122,21 @@ async def test_a_silent_watch_tells_nothing_until_it_speaks_again(cluster: Clust
     follower.ended.cancel()
 
 
+async def test_a_watch_that_is_lost_stays_silent_and_one_that_is_opened_later_does_not(
+    cluster: Cluster, server: ApiServer
+) -> None:
+    lost = await following(cluster, server)
+    server.faults.lose_watches()
+    later = await following(cluster, server)
+    await made(cluster, WATCHED, config_map("a"))
+    async with asyncio.timeout(45):
+        while not later.seen:
+            await asyncio.sleep(0.01)
+    assert lost.seen == []
+    lost.ended.cancel()
+    later.ended.cancel()
+
+
 async def test_a_running_watch_can_expire(cluster: Cluster, server: ApiServer) -> None:
     follower = await following(cluster, server)
     server.faults.expire_watches()

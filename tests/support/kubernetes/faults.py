@@ -51,6 +51,8 @@ class Faults:
     cut_mid_event: bool = False
     expiries: int = 0
     silent: bool = False
+    losses: int = 0
+    """How often all watches were lost: a watch says nothing more when this moves on."""
     gone_as_status: bool = False
     """Watches from an expired revision get HTTP 410 instead of an ERROR event."""
     _faults: list[Fault] = field(default_factory=list)
@@ -87,6 +89,11 @@ class Faults:
     def silence_watches(self, *, silent: bool = True) -> None:
         """Open watches stay open and say nothing, not even a bookmark."""
         self.silent = silent
+        self.pulse.beat()
+
+    def lose_watches(self) -> None:
+        """Watches that are open now stay open and never say anything again; those that are opened later do."""
+        self.losses += 1
         self.pulse.beat()
 
     def clear(self) -> None:

@@ -52,7 +52,7 @@ class Watch:
         self._clock = clock
         self._interval_s = bookmark_interval_s
         self._end = clock() + query.timeout_s
-        self._cuts, self._expiries = faults.cuts, faults.expiries
+        self._cuts, self._expiries, self._losses = faults.cuts, faults.expiries, faults.losses
         self._cursor = store.revision if query.from_revision is None else query.from_revision
         self._bookmark_at = min(clock() + bookmark_interval_s, max(clock(), self._end - BOOKMARK_BEFORE_END_S))
 
@@ -73,7 +73,7 @@ class Watch:
                 yield _line("ERROR", self._too_old().status())
                 return
             wake_at = self._end
-            if not self._faults.silent:
+            if not self._faults.silent and self._losses == self._faults.losses:
                 for line in self._due():
                     yield line
                 wake_at = min(self._bookmark_at, self._end)
