@@ -17,7 +17,7 @@ class ProvisionError(BusError):
     def __init__(self, what: str, setting: str, found: object, wanted: object) -> None:
         super().__init__(
             f"{what} exists with {setting} = {found!r}, this version needs {wanted!r}; "
-            f"remove it or set it right, it is not changed silently",
+            f"it is not changed silently: set it right, or go back to the version or the values that made it",
         )
         self.what = what
         self.setting = setting

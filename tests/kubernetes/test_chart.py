@@ -10,6 +10,7 @@ import yaml
 
 from tests.support.helm import WORKLOADS
 from tests.support.kubernetes.installation import Installation, installed
+from tests.support.platform import await_
 
 SCHEDULER, AGENT = "tm-trainmaster-scheduler", "tm-trainmaster-agent"
 
@@ -32,6 +33,22 @@ def test_keys_and_passwords_outlive_upgrades_and_removal(installation: Installat
     assert installation.secrets() == made
     installation.install()
     assert installation.secrets() == made
+
+
+def test_another_number_of_servers_of_nats_is_refused_while_there_are_volumes_of_those_that_were(
+    installation: Installation,
+) -> None:
+    def volumes() -> list[str]:
+        return installation.run("kubectl", "get", "pvc", "--output", "name").stdout.split()
+
+    await_("the claims of three servers", lambda: sum("/data-tm-trainmaster-nats-" in each for each in volumes()) == 3)
+    installation.install("upgrade")
+    with pytest.raises(AssertionError, match=r"volumes of 3 servers"):
+        installation.install("upgrade", values=[{"nats": {"replicas": 1}}])
+    installation.helm("uninstall", "tm")
+    installation.run("kubectl", "delete", "pvc", "--all", "--wait=false")
+    await_("no claims", lambda: not any("/data-" in each for each in volumes()))
+    installation.install(values=[{"nats": {"replicas": 1}}])
 
 
 def test_each_account_may_do_what_it_must_and_nothing_else(installation: Installation) -> None:
