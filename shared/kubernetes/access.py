@@ -1,30 +1,30 @@
-"""An API server as JSON over HTTP: who we are by the pod's service account or a kubeconfig, requests, streams of lines.
+"""An API server as JSON over HTTP: requests, and streams of lines.
 
-Where a process runs in a pod and names no kubeconfig it uses the pod's service account, whose token is read anew every
-minute, as it changes. Else `KUBECONFIG` (or `~/.kube/config`) counts, with the context that is asked for or the
-current one. The `kubernetes` package does the signing in; objects stay plain JSON here, because its models cost several
-times as much, and an agent needs three fields of a pod. Requests are made here, too: the package's own way looks for
-passwords and proxies in files before each, which costs more than the request does.
+The `kubernetes` package does the signing in (see `sign_in`), which is done again where the server does not know us any
+more. Objects stay plain JSON here, because its models cost several times as much, and an agent needs three fields of a
+pod. Requests are made here, too: the package's own way looks for passwords and proxies in files before each, which
+costs more than the request does.
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlencode
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from pydantic_core import from_json, to_json
 from yarl import URL
 
 from shared.errors import TrainmasterError, UnavailableError
 from shared.kubernetes.documents import Json
+from shared.kubernetes.sign_in import SignIn, sign_in, way
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -33,13 +33,12 @@ CONNECT_S: Final = 10.0
 HEARTBEAT_S: Final = 20.0
 PARALLEL_REQUESTS: Final = 64
 READ_AHEAD_BYTES: Final = 1 << 21
-IN_CLUSTER: Final = "in-cluster"
-"""The context that stands for the pod's own service account, whatever kubeconfig there is."""
+SIGN_IN_PAUSE_S: Final = 5.0
+"""How soon a kubeconfig that had nothing new is read again."""
 JSON_TYPE: Final = "application/json"
 BRIEF: Final = f"{JSON_TYPE};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON_TYPE}"
 """What to accept where nobody looks at the answer: the server then leaves out all of an object but its metadata."""
 PATCH_TYPE: Final = "application/merge-patch+json"
-_SERVICE_ACCOUNT: Final = "KUBERNETES_SERVICE_HOST"
 _MESSAGE_MAX: Final = 500
 
 
@@ -62,8 +61,12 @@ class ApiError(TrainmasterError):
 class KubernetesApi:
     """One API server; used as a context manager, or closed."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, signs_in: SignIn | None = None) -> None:
         self._client = client
+        self._signs_in = signs_in
+        self._way = way(client.configuration)
+        self._signing_in = asyncio.Lock()
+        self._sign_in_after = 0.0
         self._route = _route_of(client.configuration)
         self._connections: aiohttp.ClientSession | None = None
 
@@ -139,7 +142,34 @@ class KubernetesApi:
             )
         return self._connections
 
-    async def _send(
+    async def _send(self, method: Method, *request: Any) -> aiohttp.ClientResponse:
+        """Ask, and once more where the server did not know us and there are other credentials by now."""
+        client = self._client
+        answer = await self._ask(method, *request)
+        if answer.status == HTTPStatus.UNAUTHORIZED and await self._has_signed_in_anew(client):
+            answer.release()
+            return await self._ask(method, *request)
+        return answer
+
+    async def _has_signed_in_anew(self, since: ApiClient) -> bool:
+        """Connections stay with another token, and are made anew with another certificate."""
+        now = asyncio.get_running_loop().time()
+        async with self._signing_in:
+            if self._client is not since or self._signs_in is None or now < self._sign_in_after:
+                return self._client is not since
+            self._sign_in_after = now + SIGN_IN_PAUSE_S
+            configuration = await self._signs_in()
+            before, self._way = self._way, way(configuration)
+            if self._way == before and configuration.api_key == since.configuration.api_key:
+                return False
+            self._client, self._route = ApiClient(configuration), _route_of(configuration)
+            if self._way != before and self._connections is not None:
+                await self._connections.close()
+                self._connections = None
+            await since.close()  # type: ignore[no-untyped-call]
+            return True
+
+    async def _ask(
         self,
         method: Method,
         path: str,
@@ -199,26 +229,12 @@ class JsonLines:
 
 async def connect(context: str = "", kubeconfig: str = "") -> KubernetesApi:
     """Access as this process has it; raises UnavailableError with what is wrong where it has none."""
-    configuration = Configuration()
-    kubeconfig = kubeconfig or os.environ.get("KUBECONFIG", "")
-    is_in_cluster = bool(os.environ.get(_SERVICE_ACCOUNT)) and not (context or kubeconfig)
+    signs_in = sign_in(context, kubeconfig)
+    configuration = await signs_in()
     try:
-        if is_in_cluster or context == IN_CLUSTER:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await _load_kubeconfig(configuration, context, kubeconfig)
-        return KubernetesApi(ApiClient(configuration))
-    except (config.ConfigException, OSError, ssl.SSLError) as error:
-        named = f" with context {context!r}" if context else ""
-        raise UnavailableError(f"no access to Kubernetes{named}: {error}") from error
-
-
-async def _load_kubeconfig(configuration: Configuration, context: str, kubeconfig: str) -> None:
-    file = kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION
-    loading = config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=file, context=context or None, client_configuration=configuration
-    )
-    await loading
+        return KubernetesApi(ApiClient(configuration), signs_in)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise UnavailableError(f"no access to Kubernetes at {configuration.host}: {error}") from error
 
 
 def _route_of(configuration: Configuration) -> dict[str, Any]:
@@ -254,7 +270,7 @@ async def _reached() -> AsyncIterator[None]:
         yield
     except aiohttp.WSServerHandshakeError as error:
         raise ApiError(error.status, "", "the connection was refused") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise UnavailableError(f"the Kubernetes API server does not answer: {_why(error)}") from error
 
 

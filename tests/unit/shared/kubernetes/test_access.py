@@ -63,6 +63,50 @@ async def api(server: Server) -> AsyncIterator[KubernetesApi]:
         yield api
 
 
+async def test_a_token_that_the_server_knows_no_more_is_followed_by_the_one_in_the_kubeconfig(
+    server: Server, api: KubernetesApi
+):
+    asked: list[str] = []
+
+    async def guarded(request: web.Request) -> web.Response:
+        asked.append(request.headers["Authorization"])
+        status = 200 if asked[-1] == "Bearer t0ken2" else 401
+        return web.Response(text="{}\n", status=status, content_type="application/json")
+
+    server.handler = guarded
+    with pytest.raises(ApiError, match="401"):
+        await api.request("GET", "/a")
+    server.kubeconfig.write_text(server.kubeconfig.read_text().replace("t0ken", "t0ken2"))
+    with pytest.raises(ApiError, match="401"):
+        await api.request("GET", "/a")
+    assert asked == ["Bearer t0ken"] * 2
+    api._sign_in_after = 0.0
+    assert await asyncio.gather(*(api.request("GET", "/a") for _ in range(5))) == [{}] * 5
+    stream = await api.lines("/a", query={}, silence_s=5)
+    assert [line async for line in stream] == [{}]
+    assert set(asked[7:]) == {"Bearer t0ken2"}
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "hello", "a: [b", "\0\1", "{contexts: [], users: 5}"])
+async def test_a_file_that_is_no_kubeconfig_is_told_as_such(tmp_path: Path, text: str):
+    (tmp_path / "wrong").write_text(text)
+    with pytest.raises(UnavailableError, match="no access to Kubernetes"):
+        await connect(kubeconfig=str(tmp_path / "wrong"))
+
+
+async def test_an_address_that_is_none_is_told_as_such(server: Server):
+    server.write_config(99_999)
+    with pytest.raises(UnavailableError, match="Port out of range"):
+        await connect()
+
+
+async def test_a_token_that_can_be_no_header_is_told_as_such(server: Server):
+    server.kubeconfig.write_text(server.kubeconfig.read_text().replace("t0ken", "t0\\nken"))
+    async with await connect() as api:
+        with pytest.raises(UnavailableError, match="header"):
+            await api.request("GET", "/a")
+
+
 async def test_a_request_carries_token_query_and_body(server: Server, api: KubernetesApi):
     async def echo(request: web.Request) -> web.Response:
         told = {"token": request.headers["Authorization"], "query": dict(request.query), "method": request.method}
