@@ -4,7 +4,9 @@ When a large gang begins to be made the stream is cut, and goes on from the same
 the gang's pods. Once the gang is made the stream is cut again, and goes on without the exclusion from the version at
 which that began: the server then sends what was left out, and once more what others did meanwhile. So it is remembered
 up to which version everything was told: of a gang that was left out one of its own, of all others the highest that was
-seen. An event that is not newer was told and is dropped; what is told of a pod is thus complete and in order.
+seen. An event that is not newer was told, and only shows that the stream is alive; what is told of a pod is thus
+complete and in order. A stream is in order, too, so that one that breaks on the way, as a busy server ends those that
+are read too slowly, is followed by one that is further on.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from shared.kubernetes.watch import ApiCollection, Events
 
 _BOOKMARK: Final = "BOOKMARK"
 _ERROR: Final = "ERROR"
+_NO_NEWS: Final[Json] = {"type": _BOOKMARK, "object": {}}
 
 
 class PodStream:
@@ -69,8 +72,7 @@ class PodStream:
             try:
                 async with aclosing(stream):
                     async for event in stream:
-                        if self._is_news(event):
-                            yield event
+                        yield event if self._is_news(event) else _NO_NEWS
             finally:
                 unlisten()
             if not stream.is_cut:
@@ -82,15 +84,15 @@ class PodStream:
             return True
         metadata = event["object"]["metadata"]
         version, gang = int(metadata["resourceVersion"]), (metadata.get("labels") or {}).get(GANG_LABEL, "")
-        if event["type"] != _BOOKMARK and version <= self._told_of.get(gang, self._told):
-            return False
-        if gang in self._told_of:
-            self._told_of[gang] = version
-        if version > self._told:
-            self._catch_up(version)
-        return True
+        is_news = event["type"] == _BOOKMARK or version > self._told_of.get(gang, self._told)
+        self._go_on_to(version)
+        return is_news
 
-    def _catch_up(self, version: int) -> None:
-        """A stream is in order: once it is past all that was told, nothing of the gangs that are in it is missing."""
-        self._told = version
-        self._told_of = {gang: told for gang, told in self._told_of.items() if gang in self._left_out}
+    def _go_on_to(self, version: int) -> None:
+        """Of gangs that are in the stream nothing is missing up to here; past all that was told, nothing at all."""
+        if version > self._told:
+            self._told = version
+            self._told_of = {gang: told for gang, told in self._told_of.items() if gang in self._left_out}
+            return
+        for gang in self._told_of.keys() - self._left_out:
+            self._told_of[gang] = max(self._told_of[gang], version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing
 from typing import Any, cast
@@ -38,13 +39,15 @@ class Stream:
         self._server.streams.discard(self)
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
-        while not self.is_cut and not self.is_dropped:
+        sent = 0
+        while not self.is_cut and not self.is_dropped and sent < self._server.most:
             due = next((each for each in self._server.events if version_of(each) > self._version), None)
             if due is None:
                 await self._server.rung.wait()
                 continue
             self._version = version_of(due)
             if due["object"]["metadata"]["labels"].get(GANG_LABEL) not in self._left_out:
+                sent += 1
                 yield due
                 await asyncio.sleep(0)
 
@@ -55,6 +58,8 @@ class Server:
     def __init__(self) -> None:
         self.version = 0
         self.forgotten = 0
+        self.most = sys.maxsize
+        """How many events a stream sends before it breaks."""
         self.events: list[dict[str, Any]] = []
         self.streams: set[Stream] = set()
         self.watched: list[tuple[str, str]] = []
@@ -187,6 +192,36 @@ async def test_a_bookmark_ends_the_time_in_which_old_events_are_looked_at_again(
     desk.server.drop()
     await desk.settle()
     assert desk.server.watched[-1] == (str(bookmark), "")
+
+
+async def test_a_stream_that_breaks_again_and_again_on_the_way_is_further_on_each_time(desk: Desk):
+    desk.begin(A)
+    desk.begin(C)
+    await desk.settle()
+    for _ in range(20):
+        desk.server.happens(B)
+    of_a, of_c = desk.server.happens(A), desk.server.happens(C)
+    await desk.settle()
+    desk.server.most = 5
+    desk.end(A)
+    desk.end(C)
+    for _ in range(8):
+        await desk.settle()
+    assert desk.told[-2:] == [of_a, of_c]
+
+
+async def test_what_was_told_before_shows_that_the_stream_is_alive(desk: Desk):
+    desk.begin(A)
+    await desk.settle()
+    for _ in range(20):
+        desk.server.happens(B)
+    of_a = desk.server.happens(A)
+    await desk.settle()
+    desk.server.most = 1
+    desk.end(A)
+    for _ in range(12):
+        await desk.settle()
+    assert desk.told[-1] == of_a
 
 
 async def test_what_the_server_has_forgotten_meanwhile_is_listed(desk: Desk):
