@@ -139,7 +139,8 @@ def _attempt(attempt: Attempt, report: Fields | None) -> Group:
     if attempt.diagnosis:
         parts += [text(line) for line in _diagnosis(attempt.diagnosis)]
     if attempt.progress:
-        parts.append(text(f"progress at {date_time(attempt.progress.at)}: {told(attempt.progress)}"))
+        so_far = told(attempt.progress, ended=attempt.ended_at is not None)
+        parts.append(text(f"progress at {date_time(attempt.progress.at)}: {so_far}"))
     if attempt.burn_in:
         parts += [text(line) for line in burn_in_lines(attempt.burn_in)]
     if attempt.end_reason:

@@ -8,9 +8,9 @@ from trainmaster.documents import Progress
 from trainmaster.rendering.moments import date_time
 
 
-def told(progress: Progress) -> str:
-    """`45 %, step 450 of 1000, epoch 1.25, loss 0.123, 10 steps/s, ends about …`."""
-    return ", ".join(_parts(progress))
+def told(progress: Progress, *, ended: bool = False) -> str:
+    """`45 %, step 450 of 1000, epoch 1.25, loss 0.123, 10 steps/s, ends about …`; no end is foretold of what has ended."""
+    return ", ".join(_parts(progress, ended=ended))
 
 
 def in_short(progress: Progress | None) -> str:
@@ -22,7 +22,7 @@ def in_short(progress: Progress | None) -> str:
     return f"step {progress.step}" if progress.step is not None else f"epoch {progress.epoch or 0:g}"
 
 
-def _parts(progress: Progress) -> Iterator[str]:
+def _parts(progress: Progress, *, ended: bool) -> Iterator[str]:
     if progress.fraction is not None:
         yield f"{progress.fraction * 100:.0f} %"
     if progress.step is not None:
@@ -34,7 +34,7 @@ def _parts(progress: Progress) -> Iterator[str]:
         yield f"loss {progress.loss:.6g}"
     if progress.steps_per_second is not None:
         yield f"{progress.steps_per_second:.3g} steps/s"
-    if progress.estimated_end is not None:
+    if progress.estimated_end is not None and not ended:
         yield f"ends about {date_time(progress.estimated_end)}"
 
 

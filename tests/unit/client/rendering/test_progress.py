@@ -28,6 +28,11 @@ def test_everything_that_is_known_is_told() -> None:
     assert words.startswith("45 %, step 450 of 1000, epoch 1.25 of 3, loss 0.123457, 10 steps/s, ends about ")
 
 
+def test_no_end_is_foretold_of_what_has_ended() -> None:
+    found = progress(fraction=0.45, estimatedEnd="2026-01-01T00:22:13.000Z")
+    assert told(found, ended=True) == "45 %"
+
+
 def test_steps_within_an_epoch_are_told_as_such() -> None:
     assert told(progress(step=3, totalSteps=10, withinEpoch=True, epoch=2)) == "step 3 of 10 of the epoch, epoch 2"
 
