@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Final
 
 from shared.kubernetes.access import ApiError
 
 _REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
+# Quotas, Pod Security and other admission name no user.
+_DENIED: Final = re.compile(r'forbidden: User ".*" cannot [a-z]+ resource ')
 _BUSY: Final = frozenset(
     {
         *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -32,8 +35,14 @@ def is_busy(error: ApiError) -> bool:
 
 
 def is_final(error: ApiError) -> bool:
-    """The same request would be refused again: it is not allowed, too large, not well formed, or over a quota."""
-    return error.status == HTTPStatus.UNPROCESSABLE_ENTITY or (error.status in _REFUSED and not _is_too_early(error))
+    """The same request would be refused again: it breaks a rule, is too large, not well formed, or over a quota."""
+    passes = _is_too_early(error) or is_denied(error)
+    return error.status == HTTPStatus.UNPROCESSABLE_ENTITY or (error.status in _REFUSED and not passes)
+
+
+def is_denied(error: ApiError) -> bool:
+    """Whoever asks has no right to, whatever is asked for: a matter of who runs the cluster, and of no job."""
+    return error.status == HTTPStatus.FORBIDDEN and _DENIED.search(error.said) is not None
 
 
 def _is_too_early(error: ApiError) -> bool:

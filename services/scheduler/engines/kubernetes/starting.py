@@ -20,7 +20,7 @@ from typing import Final
 
 from services.scheduler.engines.kubernetes.api import PatientApi
 from services.scheduler.engines.kubernetes.crew import for_each
-from services.scheduler.engines.kubernetes.errors import is_conflict, is_final, is_missing
+from services.scheduler.engines.kubernetes.errors import is_conflict, is_denied, is_final, is_missing
 from services.scheduler.engines.kubernetes.gangs import (
     RECORD_LABEL,
     RECORD_LABEL_VALUE,
@@ -72,6 +72,8 @@ class Starting:
         except ApiError as error:
             if is_final(error):
                 raise StartRefusedError(f"Kubernetes refuses it: {error.said}") from error
+            if is_denied(error):
+                raise UnavailableError(f"the scheduler lacks a right in Kubernetes: {error.said}") from error
             raise
 
     async def _go_on(self, gang: GangStart, objects: GangObjects, record: GangSeen) -> None:
