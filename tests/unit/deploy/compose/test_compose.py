@@ -56,14 +56,37 @@ def test_the_image_is_built_of_files_that_the_context_has() -> None:
     copied = {
         word for step in steps() if step.startswith("COPY ") and "--from" not in step for word in step.split()[1:-1]
     }
-    assert copied == allowed
+    assert {name.partition("/")[0] for name in copied} == allowed
+    assert allowed <= copied
     assert all((root / name).exists() for name in copied)
 
 
+def copied_in_stages() -> list[list[str]]:
+    """What each stage of the Containerfile copies, and where from."""
+    stages: list[list[str]] = []
+    for step in steps():
+        if step.startswith("FROM "):
+            stages.append([])
+        elif step.startswith("COPY "):
+            stages[-1].append(" ".join(step.split()[1:-1]))
+    return stages
+
+
+def test_what_is_from_others_is_a_layer_that_changes_with_lists_and_pins_alone() -> None:
+    lists, dependencies, _platform, image = copied_in_stages()
+    assert lists == ["pyproject.toml", "client/pyproject.toml"]
+    assert dependencies == ["constraints.txt", "--from=lists requirements.txt"]
+    assert image == ["--from=dependencies /opt/trainmaster", "--from=platform /platform"]
+
+
 def test_the_image_has_the_pinned_versions_and_a_user_without_rights() -> None:
-    assert all("--constraint constraints.txt" in step for step in steps() if "pip install" in step)
+    installed = [step for step in steps() if "pip install" in step and "--no-deps" not in step]
+    assert all("--constraint constraints.txt" in step for step in installed)
     assert "USER 10001" in steps()
-    assert sum(step.startswith("FROM ") for step in steps()) == 2
+
+
+def test_the_base_image_is_named_with_its_registry_as_some_engines_search_none() -> None:
+    assert any(step.startswith("ARG PYTHON_IMAGE=docker.io/library/python:3.11-") for step in steps())
 
 
 def test_chart_and_image_agree_on_user_and_version() -> None:
