@@ -38,6 +38,11 @@ def test_a_pod_has_no_token_and_nothing_of_its_node(pod):
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
+def test_no_command_is_run_twice_and_none_is_told_of_services_of_others(pod):
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["enableServiceLinks"] is False
+
+
 def test_only_an_admin_lets_an_image_be_root(pod, user):
     assert pod["spec"]["securityContext"].get("runAsNonRoot", False) is not user.may_be_root
 
