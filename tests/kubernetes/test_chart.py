@@ -51,6 +51,23 @@ def test_another_number_of_servers_of_nats_is_refused_while_there_are_volumes_of
     installation.install(values=[{"nats": {"replicas": 1}}])
 
 
+def test_other_namespaces_of_jobs_are_refused_while_there_are_gangs(installation: Installation) -> None:
+    elsewhere = {"jobs": {"namespace": f"{installation.jobs}-2", "createNamespace": False}}
+    labels = ("trainmaster.dev/gang=tj-a-1", "trainmaster.dev/cluster=main")
+    installation.run("kubectl", "create", "configmap", "tj-a-1", "--namespace", installation.jobs)
+    installation.run("kubectl", "label", "configmap", "tj-a-1", *labels, "--namespace", installation.jobs)
+    for jobs in (elsewhere, {"jobs": {"namespacePrefix": "tm-"}}):
+        with pytest.raises(AssertionError, match=r"must stay as they were while there are gangs \(tj-a-1 in"):
+            installation.install("upgrade", values=[jobs])
+    installation.install("upgrade")
+    installation.run("kubectl", "delete", "configmap", "tj-a-1", "--namespace", installation.jobs)
+    installation.run("kubectl", "create", "namespace", f"{installation.jobs}-2")
+    try:
+        installation.install("upgrade", values=[elsewhere])
+    finally:
+        installation.run("kubectl", "delete", "namespace", f"{installation.jobs}-2", "--wait=false")
+
+
 def test_each_account_may_do_what_it_must_and_nothing_else(installation: Installation) -> None:
     jobs, own = installation.jobs, installation.namespace
     assert installation.may(SCHEDULER, "create", "pods", jobs)

@@ -9,7 +9,7 @@ from trainmaster.rendering.moments import date_time
 
 
 def told(progress: Progress, *, ended: bool = False) -> str:
-    """`45 %, step 450 of 1000, epoch 1.25, loss 0.123, 10 steps/s, ends about …`; no end is foretold of what has ended."""
+    """`45 %, step 450 of 1000, epoch 1.25, loss 0.123, 10 steps/s, ends about …`; no end is foretold after the end."""
     return ", ".join(_parts(progress, ended=ended))
 
 
