@@ -11,6 +11,7 @@ from shared.kubernetes.access import ApiError
 _REFUSED: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 # Quotas, Pod Security and other admission name no user.
 _DENIED: Final = re.compile(r'forbidden: User ".*" cannot [a-z]+ resource ')
+_TOO_LARGE: Final = re.compile(r"request is too large|message larger than max")
 _BUSY: Final = frozenset(
     {
         *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -31,18 +32,24 @@ def is_conflict(error: ApiError) -> bool:
 
 def is_busy(error: ApiError) -> bool:
     """The same request may succeed in a moment."""
-    return error.status in _BUSY or _is_too_early(error)
+    return (error.status in _BUSY and not _is_too_large(error)) or _is_too_early(error)
 
 
 def is_final(error: ApiError) -> bool:
     """The same request would be refused again: it breaks a rule, is too large, not well formed, or over a quota."""
     passes = _is_too_early(error) or is_denied(error)
-    return error.status == HTTPStatus.UNPROCESSABLE_ENTITY or (error.status in _REFUSED and not passes)
+    is_unfit = error.status == HTTPStatus.UNPROCESSABLE_ENTITY or _is_too_large(error)
+    return is_unfit or (error.status in _REFUSED and not passes)
 
 
 def is_denied(error: ApiError) -> bool:
     """Whoever asks has no right to, whatever is asked for: a matter of who runs the cluster, and of no job."""
     return error.status == HTTPStatus.FORBIDDEN and _DENIED.search(error.said) is not None
+
+
+def _is_too_large(error: ApiError) -> bool:
+    """For etcd, which takes half of what the API server takes, and whose refusal that one tells as an error."""
+    return error.status == HTTPStatus.INTERNAL_SERVER_ERROR and _TOO_LARGE.search(error.said) is not None
 
 
 def _is_too_early(error: ApiError) -> bool:
