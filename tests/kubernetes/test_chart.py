@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 
+from services.scheduler.ports.gangs import CodeInline
+from shared.kubernetes.access import connect
 from tests.support.helm import WORKLOADS
+from tests.support.kubernetes.clusters import a_cluster
+from tests.support.kubernetes.engines import belongings, engine_on, gang_on, kubelets, settings_for, until_left
 from tests.support.kubernetes.installation import Installation, installed
 from tests.support.platform import await_
 
@@ -100,6 +106,29 @@ def test_each_account_may_do_what_it_must_and_nothing_else(installation: Install
         ),
     ]
     assert [asked for asked in denied if installation.may(*asked)] == []
+
+
+async def test_the_schedulers_account_is_enough_for_gangs_from_start_to_removal(
+    installation: Installation, tmp_path: Path
+) -> None:
+    known = yaml.safe_load(installation.kubeconfig.read_text())
+    token = installation.run("kubectl", "create", "token", SCHEDULER).stdout.strip()
+    known["users"] = [{**user, "user": {"token": token}} for user in known["users"]]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(known))
+    async with a_cluster("cluster", tmp_path) as cluster, kubelets(cluster, "a"):
+        jobs = replace(cluster, namespace=installation.jobs)
+        gang = replace(gang_on(cluster, "a"), code=CodeInline({"a.py": ""}), secrets={"TOKEN": "x"})
+        before = await belongings(jobs)
+        api = await connect(kubeconfig=str(kubeconfig))
+        async with engine_on(jobs, settings_for(cluster, installation.jobs), api=api) as desk:
+            await desk.engine.start(gang)
+            await desk.started(gang)
+            await desk.engine.start(gang)
+            await desk.engine.stop(gang.id, 1)
+            assert {end.cause for end in await desk.exits(gang)} == {"stopped"}
+            await desk.engine.forget(gang.id)
+            await until_left(jobs, before)
 
 
 def test_pods_of_services_are_taken_where_pods_are_restricted_and_only_the_agents_are_not(
