@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from shared.admission.clusters import cluster_of
-from shared.admission.gang_schedulers import gang_scheduler_violations
+from shared.admission.gang_schedulers import gang_scheduler_violations, topology_violations
 from shared.admission.locations import no_directory
 from shared.admission.mountable import code_violations, mount_violations
 from shared.admission.references import (
@@ -121,6 +121,9 @@ def _roles(parts: JobParts, world: World, cluster: Cluster | None) -> Iterator[t
         for index, sized in taken.items():
             wrong = gang_scheduler_violations(index, sized.role.pool_name, cluster, world.catalog)
             yield from (("", violation) for violation in wrong)
+        if _hard_level(parts) is not None:
+            pools = (sized.role.pool_name for sized in taken.values())
+            yield from (("", violation) for violation in topology_violations(pools, world.catalog))
         yield from (("", violation) for violation in _sizes(taken, parts, cluster))
 
 
@@ -129,8 +132,12 @@ def _sizes(taken: Mapping[int, Sized], parts: JobParts, cluster: Cluster) -> Ite
     wrong = [each for index, one in taken.items() for each in size_violations(index, one.role, one.replicas, cluster)]
     yield from wrong
     if not wrong and len(taken) == len(parts.roles):
-        hard = parts.topology.level if parts.topology is not None and parts.topology.mode == "hard" else None
-        yield from whole_violations(tuple(taken.values()), hard, cluster)
+        yield from whole_violations(tuple(taken.values()), _hard_level(parts), cluster)
+
+
+def _hard_level(parts: JobParts) -> str | None:
+    """The level at which all replicas must be in one domain."""
+    return parts.topology.level if parts.topology is not None and parts.topology.mode == "hard" else None
 
 
 def _place(place: str, answer: Answer) -> Iterator[Place]:

@@ -85,7 +85,7 @@ def dcgmi(tmp_path: Path, diag: str, grounds: Grounds | None = None) -> DeepTest
     return DeepTests(grounds or WholeMachine(), lambda _name: str(command))
 
 
-def request(level: int = 2, limit_s: float = 20.0, device: str = SECOND) -> TestRequest:
+def request(level: int = 2, limit_s: float = 45.0, device: str = SECOND) -> TestRequest:
     return TestRequest("dg-1", "n-1", "deep", limit_s, devices=(device,), level=level)
 
 

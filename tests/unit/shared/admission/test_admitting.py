@@ -258,6 +258,23 @@ def test_a_pool_that_leaves_gangs_to_volcano_is_refused_where_that_is_not_to_be_
     assert resolved(small_job_document(), pool, made(Cluster, "main", {"engine": "kubernetes"})).roles
 
 
+@pytest.mark.parametrize(
+    ("pool", "who"), [({"gangScheduler": "volcano"}, "Volcano"), ({"binding": "kubernetes"}, "Kubernetes")]
+)
+def test_hard_topology_is_refused_where_others_choose_the_nodes(pool: dict, who: str) -> None:
+    cluster = made(Cluster, "main", {"engine": "kubernetes"})
+    document = small_job_document()
+    document["spec"]["topology"] = {"mode": "hard", "level": "leaf"}
+    with pytest.raises(InvalidInputError, match=f"in the pool 'main' {who} chooses the nodes") as caught:
+        resolved(document, made(Pool, "main", pool), cluster)
+    assert [(each.pointer, each.code) for each in caught.value.violations] == [
+        ("/spec/topology", "topology-unavailable")
+    ]
+    assert resolved(document, made(Pool, "main", {}), cluster).roles
+    document["spec"]["topology"]["mode"] = "soft"
+    assert resolved(document, made(Pool, "main", pool), cluster).roles
+
+
 def test_a_claim_is_mounted_with_its_storage_as_the_root() -> None:
     claim = storage("team-data", uri="pvc://team", public=True)
     found = resolved(job_document(), claim, dataset("dataset_mnist", uri="pvc://team/mnist"), clustered("pvc"))
