@@ -12,11 +12,21 @@ GANG, OTHER = GangId("tj-a-1"), GangId("tj-b-1")
 
 def test_a_large_gang_is_being_made_until_it_is_made_or_that_fails():
     making = Making(large=10)
-    with making.of(GANG, 10), making.of(OTHER, 11):
-        assert making.gangs == {GANG, OTHER}
+    with making.of(GANG, 10):
+        assert making.gangs == {GANG}
     with pytest.raises(RuntimeError), making.of(GANG, 10):
         raise RuntimeError
     assert not making.gangs
+
+
+def test_a_gang_that_is_made_beside_another_one_is_watched():
+    making = Making(large=10)
+    with making.of(GANG, 10):
+        with making.of(OTHER, 11):
+            assert making.gangs == {GANG}
+        assert making.gangs == {GANG}
+    with making.of(OTHER, 11):
+        assert making.gangs == {OTHER}
 
 
 def test_a_small_gang_is_nobodys_news():
