@@ -28,10 +28,9 @@ def topology_violations(pools: Iterable[str], catalog: Catalog) -> Iterator[Viol
     """What is wrong with `hard` topology of a gang in these pools."""
     for pool in dict.fromkeys(pools):
         found = catalog.get(Pool, pool)
-        if found is not None and (found.spec.binding == "kubernetes" or found.spec.gang_scheduler == "volcano"):
-            chooser = "Volcano" if found.spec.gang_scheduler == "volcano" else "Kubernetes"
+        if found is not None and found.spec.chooser != "Trainmaster":
             sentence = (
-                f"in the pool {shown(pool)} {chooser} chooses the nodes, and keeps to no leaf or spine; give "
-                "topology.mode soft, or another pool"
+                f"in the pool {shown(pool)} {found.spec.chooser} chooses the nodes, and keeps to no leaf or spine; "
+                "give topology.mode soft, or another pool"
             )
             yield Violation("/spec/topology", "topology-unavailable", sentence)

@@ -94,6 +94,13 @@ class PoolSpec(Document):
     run_as_user: UserId | None = Field(None, description=_A_USER_ID)
     preemption: PoolPreemption | None = Field(None, description="an object with enabled and protectedRunTime")
 
+    @property
+    def chooser(self) -> Literal["Trainmaster", "Kubernetes", "Volcano"]:
+        """Who chooses the nodes of what runs in the pool."""
+        if self.gang_scheduler == "volcano":
+            return "Volcano"
+        return "Kubernetes" if self.binding == "kubernetes" else "Trainmaster"
+
 
 class Pool(CatalogDocument):
     """Nodes that are used together."""

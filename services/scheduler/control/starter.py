@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from services.scheduler.domain.choosing import Among
-from services.scheduler.domain.starting import gang_start, leaves_nodes_to_others, places_of_users
+from services.scheduler.domain.starting import gang_start, places_of_users
 from services.scheduler.engines.clusters import ClusterEngines
 from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.ports.gangs import GangStart
@@ -98,7 +98,7 @@ class GangStarter:
         secrets = await self._secrets.of(job)
         pools = {pool.name: pool for pool in self._catalog.view.all(Pool)}
         own = (pools.get(role.pool_name) for role in job.submitted.resolved.roles)
-        others_choose = any(pool is not None and leaves_nodes_to_others(pool) for pool in own)
+        others_choose = any(pool is not None and pool.spec.chooser != "Trainmaster" for pool in own)
         return gang_start(
             job,
             placement,

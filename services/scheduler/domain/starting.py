@@ -153,11 +153,6 @@ def _replicas(
             )
 
 
-def leaves_nodes_to_others(pool: catalog.Pool) -> bool:
-    """Whether somebody else than this scheduler chooses the nodes of what runs in the pool."""
-    return pool.spec.binding == "kubernetes" or pool.spec.gang_scheduler != "trainmaster"
-
-
 def _pool_terms(pool: catalog.Pool | None, among: Among | None) -> PoolTerms:
     if pool is None:
         return PoolTerms()

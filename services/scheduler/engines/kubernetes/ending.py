@@ -78,9 +78,10 @@ class Ending:
         if keep_until is not None:
             notes[KEEP_UNTIL] = rfc3339(keep_until)
         document = await self._mark(gang, namespace, FORGOTTEN, notes)
-        if document is None or gang_seen(document) is None:
-            self._picture.drop(gang)
-        if document is not None and gang_seen(document) is None:
+        if document is not None and gang_seen(document) is not None:
+            return
+        self._picture.drop(gang)
+        if document is not None:
             self._log.warning("spoilt_record_removed", gang=gang)
             await self._remove(gang, namespace, document["metadata"]["uid"])
 

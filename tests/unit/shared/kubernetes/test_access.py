@@ -226,13 +226,19 @@ async def test_lines_come_whole_however_they_are_cut(server: Server, api: Kubern
         assert [line["n"] async for line in lines] == [1, 2, 3]
 
 
-async def test_a_stream_in_which_nothing_moves_is_taken_for_dead(server: Server, api: KubernetesApi):
+def _stalling(begin: bytes) -> Handler:
+    """Sends these bytes, and then nothing for long."""
+
     async def stall(request: web.Request) -> web.StreamResponse:
-        response = await _pieces(request, b'{"n": 1}\n')
+        response = await _pieces(request, begin)
         await asyncio.sleep(30)
         return response
 
-    server.handler = stall
+    return stall
+
+
+async def test_a_stream_in_which_nothing_moves_is_taken_for_dead(server: Server, api: KubernetesApi):
+    server.handler = _stalling(b'{"n": 1}\n')
     found: list[Any] = []
     async with aclosing(await api.lines("/watch", query={}, silence_s=0.05)) as lines:
         with pytest.raises(UnavailableError):
@@ -240,12 +246,7 @@ async def test_a_stream_in_which_nothing_moves_is_taken_for_dead(server: Server,
 
 
 async def test_a_stream_that_is_cut_ends_as_if_the_server_had_ended_it(server: Server, api: KubernetesApi):
-    async def stall(request: web.Request) -> web.StreamResponse:
-        response = await _pieces(request, b'{"n": 1}\n{"n": 2}\n')
-        await asyncio.sleep(30)
-        return response
-
-    server.handler = stall
+    server.handler = _stalling(b'{"n": 1}\n{"n": 2}\n')
     async with aclosing(await api.lines("/watch", query={}, silence_s=30)) as lines:
         found = []
         async for line in lines:
@@ -256,12 +257,7 @@ async def test_a_stream_that_is_cut_ends_as_if_the_server_had_ended_it(server: S
 
 
 async def test_a_stream_that_is_cut_while_it_is_waited_for_ends_at_once(server: Server, api: KubernetesApi):
-    async def stall(request: web.Request) -> web.StreamResponse:
-        response = await _pieces(request, b'{"n": 1}\n')
-        await asyncio.sleep(30)
-        return response
-
-    server.handler = stall
+    server.handler = _stalling(b'{"n": 1}\n')
     async with aclosing(await api.lines("/watch", query={}, silence_s=30)) as lines:
         asyncio.get_running_loop().call_later(0.05, lines.cut)
         assert [line["n"] async for line in lines] == [1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.scheduler.domain.choosing import Among
-from services.scheduler.domain.starting import gang_start, leaves_nodes_to_others, places_of_users, stored_code
+from services.scheduler.domain.starting import gang_start, places_of_users, stored_code
 from services.scheduler.ports.engine import StartRefusedError
 from services.scheduler.ports.gangs import CodeDirectory, CodeInline, PoolTerms
 from shared import events as ev
@@ -137,13 +137,6 @@ def test_nodes_that_others_must_not_choose_are_told_and_names_are_those_of_the_c
     terms = told(among={"worker": Among(named=("a",), barred=("b",))}).replicas[-1].pool
     assert (terms.node_names, terms.barred) == (("a",), ("b",))
     assert told(among={"worker": Among()}).replicas[-1].pool.node_names == ("n-a",), "none would let all nodes in"
-
-
-@pytest.mark.parametrize(
-    ("spec", "leaves"), [({}, False), ({"binding": "kubernetes"}, True), ({"gangScheduler": "volcano"}, True)]
-)
-def test_whether_a_pool_leaves_nodes_to_others(spec: dict, leaves: bool):
-    assert leaves_nodes_to_others(pool("public", **spec)) is leaves
 
 
 def test_a_pool_says_who_schedules_gangs():
